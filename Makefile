@@ -108,8 +108,8 @@ bench-operations: $(VENV)/.setup-demo ## webhooks and polls beside a bare view a
 bench-pages: $(VENV)/.setup ## pages and decisions among 100,000 deals beside a stock list; ROUNDS=3
 	@ROUNDS="$(ROUNDS)" $(BIN)/python -m bench.pages
 
-chaos: $(VENV)/.setup-demo ## purchases among sellers that misbehave, and kills; OPERATIONS=1000 SEED=1
-	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m bench.chaos
+chaos: $(VENV)/.setup ## purchases among sellers that misbehave, and kills; OPERATIONS=1000 SEED=1
+	@OPERATIONS="$(OPERATIONS)" SEED="$(SEED)" $(BIN)/python -m tests.chaos
 
 # docs/images holds the best of them; all are in var/screenshots, to be looked at.
 screenshots: setup-browser ## pictures of the running demo: every page, light and dark, 1280 and 390 wide

@@ -15,14 +15,14 @@ from tasks_app.operations.sweep import Swept, sweep_once
 from tasks_app.people.models import Advertiser, User
 from tasks_app.sellers.models import Seller
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
-from tests.faulty_seller import FaultySeller
-from tests.sellers.faulty_shop import TOOLS
+from tests.fake_seller.driver import FakeSeller
+from tests.fake_seller.shop import TOOLS
 
 ROOM = "/api/v1/operations/"
 BOUGHT = "nrl-1"
 
 
-def faulty(seller: FaultySeller, **fields: Any) -> Seller:
+def faulty(seller: FakeSeller, **fields: Any) -> Seller:
     """The row of a running seller, with an active account of Lindqvist Coffee."""
     row = make_seller("Faulty", url=seller.url, token=seller.token, tools=sorted(TOOLS), slots=4, **fields)
     make_account(make_advertiser(), row)
@@ -38,7 +38,7 @@ def known(**fields: Any) -> tuple[Seller, Advertiser]:
 
 
 def purchase(**changed: Any) -> dict[str, Any]:
-    """The body that asks for one package of the faulty seller's product."""
+    """The body that asks for one package of the fake seller's product."""
     start = clock.now().replace(microsecond=0) + timedelta(days=10)
     arguments: dict[str, Any] = {
         "brand": {"domain": "lindqvist-coffee.com"},
@@ -47,8 +47,8 @@ def purchase(**changed: Any) -> dict[str, Any]:
         "total_budget": {"amount": 1500.5, "currency": "USD"},
         "packages": [
             {
-                "product_id": "faulty-display",
-                "pricing_option_id": "faulty-cpm",
+                "product_id": "fake-display",
+                "pricing_option_id": "fake-cpm",
                 "budget": 1500.5,
                 "targeting_overlay": {"geo_countries": ["US"]},
                 "context": {"theirs": "kept"},

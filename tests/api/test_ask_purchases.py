@@ -26,7 +26,7 @@ from tests.api.asks import ROOM, faulty, integrator, known, purchase, read, show
 from tests.api.conftest import Open, client_of
 from tests.database import Database
 from tests.factories import make_advertiser, make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.operations.making import answer, see
 
 KEY = {"Idempotency-Key": "order-77"}
@@ -52,14 +52,14 @@ def offered(seller: Seller, buyer: Advertiser | None, rate: int) -> None:
         advertiser_id=buyer.pk if buyer else None,
     )
     option = {
-        "pricing_option_id": "faulty-cpm",
+        "pricing_option_id": "fake-cpm",
         "pricing_model": "cpm",
         "currency": "USD",
         "fixed_price": rate,
     }
     policy = {"cancellation_fee": {"type": "fixed", "description": f"terms of {rate}"}}
     product = {
-        "product_id": "faulty-display",
+        "product_id": "fake-display",
         "name": f"terms of {rate}",
         "channels": ["display"],
         "pricing_options": [option],
@@ -78,12 +78,12 @@ def work(api: APIClient, address: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def seller(committed_db: Database, tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as process:
+def seller(committed_db: Database, tmp_path: Path) -> Iterator[FakeSeller]:
+    with FakeSeller(tmp_path) as process:
         yield process
 
 
-def test_after_approval_exactly_what_was_frozen_is_sent_once(seller: FaultySeller) -> None:
+def test_after_approval_exactly_what_was_frozen_is_sent_once(seller: FakeSeller) -> None:
     faulty(seller)
     api = client_of(integrator())
     ask(api, read())
@@ -127,7 +127,7 @@ def test_after_approval_exactly_what_was_frozen_is_sent_once(seller: FaultySelle
     assert len(seller.books()) == 1
 
 
-def test_after_rejection_it_is_withdrawn_and_never_sent(seller: FaultySeller) -> None:
+def test_after_rejection_it_is_withdrawn_and_never_sent(seller: FakeSeller) -> None:
     faulty(seller)
     api = client_of(integrator())
     answer = ask(api, purchase())
@@ -144,7 +144,7 @@ def test_after_rejection_it_is_withdrawn_and_never_sent(seller: FaultySeller) ->
     assert Deal.objects.get().status == "cancelled"
 
 
-def test_when_the_account_is_closed_meanwhile_nothing_is_sent_and_nothing_hangs(seller: FaultySeller) -> None:
+def test_when_the_account_is_closed_meanwhile_nothing_is_sent_and_nothing_hangs(seller: FakeSeller) -> None:
     faulty(seller)
     api = client_of(integrator())
     answer = ask(api, purchase())
@@ -176,7 +176,7 @@ class TestWhatIsMade:
         assert (deal.status, deal.currency, deal.requested_by) == ("quoted", "USD", f"agent:{user.pk}")
         assert (line.budget, line.product_id, line.targeting) == (
             Decimal("1500.5"),
-            "faulty-display",
+            "fake-display",
             {"geo_countries": ["US"]},
         )
         evidence = Approval.objects.get(pk=told["approval_id"]).evidence

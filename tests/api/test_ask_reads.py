@@ -20,7 +20,7 @@ from tests.api.asks import ROOM, faulty, read, sweep
 from tests.api.conftest import client_of
 from tests.database import Database
 from tests.factories import make_account, make_advertiser, make_deal, make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 
 KEY = {"Idempotency-Key": "read-1"}
 HELD = [
@@ -31,8 +31,8 @@ SECRETS = ("request_text", "webhook_token", "token", "webhook_secret", "idempote
 
 
 @pytest.fixture
-def seller(committed_db: Database, tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as process:
+def seller(committed_db: Database, tmp_path: Path) -> Iterator[FakeSeller]:
+    with FakeSeller(tmp_path) as process:
         yield process
 
 
@@ -56,7 +56,7 @@ def ask(api: APIClient, body: dict[str, Any], **headers: str) -> Any:
 @pytest.mark.parametrize(("how", "told"), HELD)
 def test_where_somebody_holds_the_seller_too_long_nothing_is_lost_and_asked_again_it_is_made(
     api: APIClient,
-    seller: FaultySeller,
+    seller: FakeSeller,
     committed_db: Database,
     how: str,
     told: tuple[int, str | int],
@@ -77,7 +77,7 @@ def test_where_somebody_holds_the_seller_too_long_nothing_is_lost_and_asked_agai
 
 
 def test_a_read_is_answered_with_what_the_seller_says(
-    api: APIClient, seller: FaultySeller, integrator: User
+    api: APIClient, seller: FakeSeller, integrator: User
 ) -> None:
     faulty(seller)
 
@@ -85,7 +85,7 @@ def test_a_read_is_answered_with_what_the_seller_says(
 
     told = answer.json()
     assert (answer.status_code, told["status"], told["settled_by"]) == (200, "completed", "reply")
-    assert told["result"]["products"][0]["product_id"] == "faulty-display"
+    assert told["result"]["products"][0]["product_id"] == "fake-display"
     assert (told["webhook_configured"], told["approval_id"], told["creative_deadline"]) == (False, None, None)
     assert [seen["channel"] for seen in told["observations"]] == ["reply"]
     assert told["requested_by"] == f"agent:{integrator.pk}"
@@ -93,7 +93,7 @@ def test_a_read_is_answered_with_what_the_seller_says(
     assert api.get(answer["Location"]).json() == told
 
 
-def test_what_an_account_holds_is_asked_for_that_account(api: APIClient, seller: FaultySeller) -> None:
+def test_what_an_account_holds_is_asked_for_that_account(api: APIClient, seller: FakeSeller) -> None:
     faulty(seller)
 
     answer = ask(api, read("get_media_buys", media_buy_ids=["x"]))
@@ -104,7 +104,7 @@ def test_what_an_account_holds_is_asked_for_that_account(api: APIClient, seller:
 
 
 @pytest.mark.parametrize("task", ["get_media_buys", "list_accounts", "list_tasks"])
-def test_another_teams_account_is_out_of_reach(api: APIClient, seller: FaultySeller, task: str) -> None:
+def test_another_teams_account_is_out_of_reach(api: APIClient, seller: FakeSeller, task: str) -> None:
     row = faulty(seller)
     theirs = make_account(make_advertiser("Rival Tea", team=make_team("Somebody else")), row)
     theirs.reference = {"account_id": "acc-rival"}
@@ -120,7 +120,7 @@ def test_another_teams_account_is_out_of_reach(api: APIClient, seller: FaultySel
     assert not Operation.objects.exists()
 
 
-def shared(seller: FaultySeller, **fields: Any) -> Seller:
+def shared(seller: FakeSeller, **fields: Any) -> Seller:
     """A seller with whom another advertiser of ours has an account too."""
     row = faulty(seller, **fields)
     theirs = make_account(make_advertiser("Rival Tea", team=make_team("Somebody else")), row)
@@ -141,7 +141,7 @@ def booked_there(row: Seller) -> str:
 )
 @pytest.mark.parametrize("task", ["get_media_buys", "get_media_buy_delivery", "list_tasks"])
 def test_a_seller_that_takes_no_account_is_asked_for_what_is_the_accounts_alone(
-    api: APIClient, seller: FaultySeller, task: str, omits: dict[str, Any]
+    api: APIClient, seller: FakeSeller, task: str, omits: dict[str, Any]
 ) -> None:
     said = {
         name: [one.format(task=task) for one in v] if isinstance(v, list) else v for name, v in omits.items()
@@ -161,7 +161,7 @@ def test_a_seller_that_takes_no_account_is_asked_for_what_is_the_accounts_alone(
 
 
 def test_a_refused_account_is_not_left_out_where_anothers_would_be_told(
-    api: APIClient, seller: FaultySeller
+    api: APIClient, seller: FakeSeller
 ) -> None:
     row = shared(seller)
     seller.fault(
@@ -178,7 +178,7 @@ def test_a_refused_account_is_not_left_out_where_anothers_would_be_told(
 
 
 def test_where_all_is_one_advertisers_the_account_is_left_out_as_ever(
-    api: APIClient, seller: FaultySeller
+    api: APIClient, seller: FakeSeller
 ) -> None:
     faulty(seller)
     seller.fault("get_media_buys", "error", code="INVALID_REQUEST", message="Omit account", field="account")
@@ -187,7 +187,7 @@ def test_where_all_is_one_advertisers_the_account_is_left_out_as_ever(
     assert len(seller.requests("get_media_buys")) == 2
 
 
-def test_of_the_accounts_that_a_seller_lists_ours_is_kept(api: APIClient, seller: FaultySeller) -> None:
+def test_of_the_accounts_that_a_seller_lists_ours_is_kept(api: APIClient, seller: FakeSeller) -> None:
     """One of before AdCP 3.1 lists them all."""
     shared(seller)
     listed = [{"account_id": name, "status": "active", "name": name} for name in ("acc-rival", "acc-faulty")]
@@ -200,7 +200,7 @@ def test_of_the_accounts_that_a_seller_lists_ours_is_kept(api: APIClient, seller
     assert "acc-rival" not in str(list(Observation.objects.values_list("body", flat=True)))
 
 
-def test_an_error_of_the_seller_is_the_answer(api: APIClient, seller: FaultySeller) -> None:
+def test_an_error_of_the_seller_is_the_answer(api: APIClient, seller: FakeSeller) -> None:
     faulty(seller)
     seller.fault("get_products", "error", code="INVALID_REQUEST", message="no such thing")
 
@@ -212,7 +212,7 @@ def test_an_error_of_the_seller_is_the_answer(api: APIClient, seller: FaultySell
 
 @pytest.mark.parametrize("kind", ["http", "html", "truncated", "refuse", "drop"])
 def test_a_seller_that_is_not_well_is_asked_again_by_the_sweep(
-    api: APIClient, seller: FaultySeller, kind: str
+    api: APIClient, seller: FakeSeller, kind: str
 ) -> None:
     faulty(seller)
     seller.fault("get_products", kind)
@@ -226,7 +226,7 @@ def test_a_seller_that_is_not_well_is_asked_again_by_the_sweep(
     assert (told["status"], told["attempts"]) == ("completed", 2)
 
 
-def test_the_same_key_is_the_same_operation(api: APIClient, seller: FaultySeller) -> None:
+def test_the_same_key_is_the_same_operation(api: APIClient, seller: FakeSeller) -> None:
     faulty(seller)
     first = ask(api, read(), **{"Idempotency-Key": "k-1"})
     second = ask(api, read(), **{"Idempotency-Key": "k-1"})
@@ -240,7 +240,7 @@ def test_the_same_key_is_the_same_operation(api: APIClient, seller: FaultySeller
     assert len(seller.requests("get_products")) == 2
 
 
-def test_nothing_is_asked_of_a_seller_that_is_off(api: APIClient, seller: FaultySeller) -> None:
+def test_nothing_is_asked_of_a_seller_that_is_off(api: APIClient, seller: FakeSeller) -> None:
     row = faulty(seller)
     row.active = False
     row.save()
@@ -252,7 +252,7 @@ def test_nothing_is_asked_of_a_seller_that_is_off(api: APIClient, seller: Faulty
     assert not Operation.objects.exists()
 
 
-def test_no_wake_up_is_needed_and_the_next_sweep_finds_nothing(api: APIClient, seller: FaultySeller) -> None:
+def test_no_wake_up_is_needed_and_the_next_sweep_finds_nothing(api: APIClient, seller: FakeSeller) -> None:
     faulty(seller)
     ask(api, read())
     wake()

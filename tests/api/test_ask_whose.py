@@ -17,8 +17,8 @@ from tests.api.asks import ROOM, purchase
 from tests.api.conftest import client_of
 from tests.database import Database
 from tests.factories import make_account, make_advertiser, make_seller, make_team, make_user
-from tests.faulty_seller import FaultySeller
-from tests.sellers.faulty_shop import TOOLS
+from tests.fake_seller.driver import FakeSeller
+from tests.fake_seller.shop import TOOLS
 
 BRAND = "arguments.brand.domain"
 KNOWN, MISSPELT = {"domain": "lindqvist-coffee.com"}, {"domain": "lindquist-coffee.com"}
@@ -39,8 +39,8 @@ def shop(db: None) -> Seller:
 
 
 @pytest.fixture
-def seller(committed_db: Database, tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as process:
+def seller(committed_db: Database, tmp_path: Path) -> Iterator[FakeSeller]:
+    with FakeSeller(tmp_path) as process:
         make_seller("Faulty", url=process.url, token=process.token, tools=sorted(TOOLS), slots=4)
         yield process
 
@@ -129,7 +129,7 @@ def test_what_an_account_tells_is_told_of_the_team_that_is_named(shop: Seller) -
     assert set(refused(both, read("get_media_buys", team="Beta"))) == {"account"}
 
 
-def test_the_team_that_is_named_has_it(seller: FaultySeller) -> None:
+def test_the_team_that_is_named_has_it(seller: FakeSeller) -> None:
     both, *teams = of_two_teams()
     for team in teams:
         make_advertiser(team=team)
@@ -142,7 +142,7 @@ def test_the_team_that_is_named_has_it(seller: FaultySeller) -> None:
     assert "team" not in seller.requests("get_products")[0]["arguments"]
 
 
-def test_the_brand_or_the_account_says_whose_it_is(seller: FaultySeller) -> None:
+def test_the_brand_or_the_account_says_whose_it_is(seller: FakeSeller) -> None:
     both, *teams = of_two_teams()
     own = make_advertiser(team=teams[1])
     assert asked(both, read(brand=KNOWN)).advertiser == own
@@ -151,13 +151,13 @@ def test_the_brand_or_the_account_says_whose_it_is(seller: FaultySeller) -> None
     assert asked(both, read(brand=KNOWN, account=str(account.pk))).team == teams[1]
 
 
-def test_of_one_team_nobody_needs_to_say_it(seller: FaultySeller) -> None:
+def test_of_one_team_nobody_needs_to_say_it(seller: FakeSeller) -> None:
     user = make_user("Integration")
     for body in (read(), read(brand=MISSPELT), read("get_adcp_capabilities")):
         assert asked(client_of(user), body).team == make_team()
 
 
-def test_the_same_key_for_another_team_is_another_request(seller: FaultySeller) -> None:
+def test_the_same_key_for_another_team_is_another_request(seller: FakeSeller) -> None:
     both, *_ = of_two_teams()
     first = both.post(ROOM, read(team="Alpha"), format="json", headers={"Idempotency-Key": "k"})
     other = both.post(ROOM, read(team="Beta"), format="json", headers={"Idempotency-Key": "k"})

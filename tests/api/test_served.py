@@ -18,7 +18,7 @@ from demo.ports import free_port
 from tests.api.asks import faulty, read
 from tests.database import Database
 from tests.factories import make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.support import PATIENCE_S, until
 
 _FEW = {"FLIGHTDECK_WEBHOOK_THREADS": "1"}  # the pool has 11 connections more than that
@@ -47,7 +47,7 @@ def test_reads_wait_for_slow_sellers_without_holding_up_the_site(
         except (urllib.error.URLError, ConnectionError):
             return False
 
-    with FaultySeller(tmp_path) as seller:
+    with FakeSeller(tmp_path) as seller:
         row = faulty(seller)
         row.slots = 50
         row.save()

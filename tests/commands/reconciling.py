@@ -1,4 +1,4 @@
-"""Both sides of a comparison: what a faulty seller lists, and what is open or booked here."""
+"""Both sides of a comparison: what a fake seller lists, and what is open or booked here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tasks_app.operations.publish import publish
 from tasks_app.sellers.models import Account, Seller
 from tests.commands.running import Ran
 from tests.factories import approve_deal, make_deal
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.operations.making import observed
 from tests.support import PATIENCE_S
 
@@ -50,7 +50,7 @@ def task(task_id: str, status: str = "submitted", task_type: str = "update_media
     return {"task_id": task_id, "task_type": task_type, "status": status, "domain": "media-buy"}
 
 
-def lists(faulty: FaultySeller, *tasks: dict[str, Any]) -> None:
+def lists(faulty: FakeSeller, *tasks: dict[str, Any]) -> None:
     """What the seller lists from now on."""
     faulty.fault("list_tasks", "merge", 0, answer={"tasks": list(tasks)})
 
@@ -69,7 +69,7 @@ def settle(deal: Deal, status: str, payload: dict[str, Any] | None = None) -> No
     deal.refresh_from_db()
 
 
-def bought(faulty: FaultySeller, seller: Seller, context: dict[str, Any] | None) -> str:
+def bought(faulty: FakeSeller, seller: Seller, context: dict[str, Any] | None) -> str:
     """Buy at the seller behind our back; the media_buy_id."""
     packages = [{"product_id": "p", "budget": 10}]
     arguments: dict[str, Any] = {"idempotency_key": str(uuid.uuid4()), "packages": packages}
@@ -80,7 +80,7 @@ def bought(faulty: FaultySeller, seller: Seller, context: dict[str, Any] | None)
     return str(seen.payload["media_buy_id"])
 
 
-def task_at(faulty: FaultySeller, seller: Seller) -> str:
+def task_at(faulty: FakeSeller, seller: Seller) -> str:
     """A task that the seller knows of; its task_id."""
     faulty.fault("create_media_buy", "status", status="submitted")
     arguments = {"idempotency_key": str(uuid.uuid4()), "packages": [], "context": {}}

@@ -20,13 +20,13 @@ from tasks_app.sellers import services
 from tasks_app.sellers.models import Seller
 from tests.commands.running import call
 from tests.factories import make_seller, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.operations.making import stand
 
 pytestmark = pytest.mark.django_db
 
 
-def add(faulty: FaultySeller, *more: str, name: str = "Norrland Digital") -> Any:
+def add(faulty: FakeSeller, *more: str, name: str = "Norrland Digital") -> Any:
     arguments = ["add_seller", name, faulty.url, "--protocol", "mcp", f"--token={faulty.token}"]
     return call(*arguments, "--allow-private", *more)
 
@@ -36,7 +36,7 @@ def assert_nothing_kept() -> None:
     assert not Actor.objects.filter(kind=Actor.Kind.AGENT).exists()
 
 
-def test_people_read_what_it_can_and_what_it_cannot(faulty: FaultySeller) -> None:
+def test_people_read_what_it_can_and_what_it_cannot(faulty: FakeSeller) -> None:
     ran = add(faulty)
 
     assert ran.code == 0
@@ -48,7 +48,7 @@ def test_people_read_what_it_can_and_what_it_cannot(faulty: FaultySeller) -> Non
     assert "One read with our credentials:\n  list_accounts: answered" in ours
 
 
-def test_a_seller_without_idempotency_is_told_apart(faulty: FaultySeller) -> None:
+def test_a_seller_without_idempotency_is_told_apart(faulty: FakeSeller) -> None:
     faulty.fault("get_adcp_capabilities", "merge", answer={"adcp": {"supported_versions": ["3.0"]}})
 
     ran = add(faulty)
@@ -58,7 +58,7 @@ def test_a_seller_without_idempotency_is_told_apart(faulty: FaultySeller) -> Non
     assert not Seller.objects.get().may_be_sent_mutations
 
 
-def test_the_same_name_again_brings_it_up_to_date_and_a_failure_leaves_it(faulty: FaultySeller) -> None:
+def test_the_same_name_again_brings_it_up_to_date_and_a_failure_leaves_it(faulty: FakeSeller) -> None:
     assert add(faulty).code == 0
     assert add(faulty, "--slots", "4").code == 0
     faulty.fault("get_adcp_capabilities", "html")
@@ -86,7 +86,7 @@ def test_the_same_name_again_brings_it_up_to_date_and_a_failure_leaves_it(faulty
     ],
 )
 def test_a_seller_that_cannot_be_asked_is_not_kept(
-    faulty: FaultySeller, kind: str, parameters: dict[str, Any], said: str
+    faulty: FakeSeller, kind: str, parameters: dict[str, Any], said: str
 ) -> None:
     faulty.fault("get_adcp_capabilities", kind, 0, **parameters)
 
@@ -98,7 +98,7 @@ def test_a_seller_that_cannot_be_asked_is_not_kept(
     assert_nothing_kept()
 
 
-def test_a_slow_seller_is_given_up(faulty: FaultySeller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_seller_is_given_up(faulty: FakeSeller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "_DISCOVERY_TIMEOUT_S", 0.5)
     faulty.fault("get_adcp_capabilities", "hang", 0, seconds=20)
 
@@ -109,7 +109,7 @@ def test_a_slow_seller_is_given_up(faulty: FaultySeller, monkeypatch: pytest.Mon
     assert_nothing_kept()
 
 
-def test_a_seller_that_is_down_is_not_kept(faulty: FaultySeller) -> None:
+def test_a_seller_that_is_down_is_not_kept(faulty: FakeSeller) -> None:
     faulty.kill()
 
     ran = add(faulty, "--json")
@@ -119,7 +119,7 @@ def test_a_seller_that_is_down_is_not_kept(faulty: FaultySeller) -> None:
     assert_nothing_kept()
 
 
-def test_a_wrong_token_is_refused_and_never_shown(faulty: FaultySeller) -> None:
+def test_a_wrong_token_is_refused_and_never_shown(faulty: FakeSeller) -> None:
     ran = call(
         "add_seller", "Norrland", faulty.url, "--protocol", "mcp", "--allow-private", "--token", "wr0ng-t0ken"
     )
@@ -130,7 +130,7 @@ def test_a_wrong_token_is_refused_and_never_shown(faulty: FaultySeller) -> None:
     assert_nothing_kept()
 
 
-def test_a_private_address_needs_leave(faulty: FaultySeller) -> None:
+def test_a_private_address_needs_leave(faulty: FakeSeller) -> None:
     for url in (faulty.url, faulty.url.replace("http:", "https:"), "https://[::1]/mcp"):
         ran = call("add_seller", "Norrland", url, "--protocol", "mcp")
 
@@ -164,7 +164,7 @@ def test_credentials_in_the_address_are_refused_and_not_repeated() -> None:
     assert_nothing_kept()
 
 
-def test_something_else_behind_the_address(faulty: FaultySeller) -> None:
+def test_something_else_behind_the_address(faulty: FakeSeller) -> None:
     base = faulty.url.removesuffix("/mcp")
     elsewhere = call("add_seller", "N", f"{base}/shop", "--protocol", "mcp", "--allow-private")
     other_protocol = call("add_seller", "N", base, "--protocol", "a2a", "--allow-private")
@@ -195,7 +195,7 @@ def test_a_port_that_takes_connections_and_never_answers(monkeypatch: pytest.Mon
         (("--webhooks", "rfc9421", "--jwks-url", "nowhere"), "jwks_url: Enter a valid URL"),
     ],
 )
-def test_values_that_cannot_be_kept_are_named(faulty: FaultySeller, more: tuple[str, ...], said: str) -> None:
+def test_values_that_cannot_be_kept_are_named(faulty: FakeSeller, more: tuple[str, ...], said: str) -> None:
     ran = add(faulty, *more)
 
     assert ran.code == 2
@@ -203,7 +203,7 @@ def test_values_that_cannot_be_kept_are_named(faulty: FaultySeller, more: tuple[
     assert_nothing_kept()
 
 
-def test_a_name_without_letters_is_refused(faulty: FaultySeller) -> None:
+def test_a_name_without_letters_is_refused(faulty: FakeSeller) -> None:
     ran = add(faulty, name="!!!")
 
     assert ran.code == 2
@@ -233,7 +233,7 @@ def test_a_token_file_that_is_not_there() -> None:
     assert "/nowhere/t cannot be read: No such file" in ran.err
 
 
-def test_one_read_tells_what_the_credentials_are_worth(faulty: FaultySeller) -> None:
+def test_one_read_tells_what_the_credentials_are_worth(faulty: FakeSeller) -> None:
     faulty.fault("list_accounts", "unauthorized")
     ran = add(faulty)
     assert ran.code == 1
@@ -247,7 +247,7 @@ def test_one_read_tells_what_the_credentials_are_worth(faulty: FaultySeller) -> 
     assert again.json["options"]["webhooks"] == "none, polling only"
 
 
-def test_settings_that_a_seller_needs_are_given_at_once(faulty: FaultySeller, tmp_path: Path) -> None:
+def test_settings_that_a_seller_needs_are_given_at_once(faulty: FakeSeller, tmp_path: Path) -> None:
     secret = tmp_path / "headers"
     secret.write_text("X-Api-Key: a-key-of-the-gateway\n")
     more = ("--header", "X-Tenant: acme", "--secret-headers-file", str(secret), "--status-tool", "task_state")
@@ -270,7 +270,7 @@ def test_settings_that_a_seller_needs_are_given_at_once(faulty: FaultySeller, tm
     assert "name:password" in basic.err
 
 
-def test_a_private_address_is_told_apart_from_a_wrong_one(faulty: FaultySeller) -> None:
+def test_a_private_address_is_told_apart_from_a_wrong_one(faulty: FakeSeller) -> None:
     private = call("add_seller", "N", "https://10.0.0.1/mcp", "--protocol", "mcp")
     assert "no leave for a private address" in private.err
     unlisted = call("add_seller", "N", "https://10.0.0.1/mcp", "--protocol", "mcp", "--allow-private")
@@ -302,7 +302,7 @@ def approve() -> None:
 
 
 @pytest.fixture
-def used(faulty: FaultySeller) -> Seller:
+def used(faulty: FakeSeller) -> Seller:
     seller, _ = services.seller_add(
         name="Norrland", url=faulty.url, protocol="mcp", token=faulty.token, allow_private=True
     )
@@ -318,7 +318,7 @@ def used(faulty: FaultySeller) -> Seller:
     ],
 )
 def test_the_command_asks_for_it(
-    more: tuple[str, ...], name: str, used: Seller, faulty: FaultySeller, ops: User
+    more: tuple[str, ...], name: str, used: Seller, faulty: FakeSeller, ops: User
 ) -> None:
     arguments = ("add_seller", "Norrland", faulty.url, "--protocol", "mcp", *more)
     nobody = call(*arguments)
@@ -337,7 +337,7 @@ def test_the_command_asks_for_it(
 
 
 def test_nothing_of_a_seller_in_use_changes_by_command_without_a_name(
-    used: Seller, faulty: FaultySeller, ops: User
+    used: Seller, faulty: FakeSeller, ops: User
 ) -> None:
     arguments = ("add_seller", "Norrland", faulty.url, "--protocol", "mcp")
     nobody = call(*arguments, "--slots", "3")
@@ -349,7 +349,7 @@ def test_nothing_of_a_seller_in_use_changes_by_command_without_a_name(
 
 
 def test_another_address_by_command_waits_with_what_it_told_of_itself(
-    used: Seller, faulty: FaultySeller, ops: User
+    used: Seller, faulty: FakeSeller, ops: User
 ) -> None:
     Seller.objects.update(tools=["get_products"])
     moved = faulty.url.replace("127.0.0.1", "localhost")
@@ -362,7 +362,7 @@ def test_another_address_by_command_waits_with_what_it_told_of_itself(
     assert len(stored("tools")) > 1
 
 
-def test_an_added_seller_is_recorded(faulty: FaultySeller, ops: User) -> None:
+def test_an_added_seller_is_recorded(faulty: FakeSeller, ops: User) -> None:
     arguments = ("add_seller", "Norrland", faulty.url, "--protocol", "mcp", "--token", faulty.token)
     assert call(*arguments, "--allow-private", "--as", ops.username).code == 0
     entry = SecurityEvent.objects.get(event="seller_changed")

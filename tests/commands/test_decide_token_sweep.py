@@ -17,7 +17,7 @@ from tasks_app.operations.models import Operation
 from tests.commands.running import call
 from tests.database import Database
 from tests.factories import make_deal, make_seller, make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ class TestApiToken:
         assert not AuthToken.objects.exists()
 
 
-def test_sweep_sends_what_is_due_and_counts(committed_db: Database, faulty: FaultySeller) -> None:
+def test_sweep_sends_what_is_due_and_counts(committed_db: Database, faulty: FakeSeller) -> None:
     seller = make_seller(url=faulty.url, token=faulty.token)
     asked = operation_ensure(
         purpose="test", task_type="get_products", seller=seller, arguments={"buying_mode": "wholesale"},

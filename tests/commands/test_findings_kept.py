@@ -32,7 +32,7 @@ from tasks_app.sellers.models import Account, Seller
 from tests.commands.reconciling import booking, settle
 from tests.commands.running import call
 from tests.factories import make_account, make_advertiser, make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 
 pytestmark = pytest.mark.deep
 
@@ -48,7 +48,7 @@ BUY: dict[str, Any] = {
 }
 
 
-def tells(faulty: FaultySeller, *buys: dict[str, Any]) -> None:
+def tells(faulty: FakeSeller, *buys: dict[str, Any]) -> None:
     faulty.clear()
     faulty.fault("get_media_buys", "merge", 0, answer={"media_buys": list(buys)})
 
@@ -84,7 +84,7 @@ CHANGED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", CHANGED)
-def test_what_may_stay_so_is_what_was_seen(faulty: FaultySeller, omar: User, what: str) -> None:
+def test_what_may_stay_so_is_what_was_seen(faulty: FakeSeller, omar: User, what: str) -> None:
     tells(faulty, BUY)
     assert call("reconcile").code == 1
     act(is_open(), omar, "seen")
@@ -98,7 +98,7 @@ def test_what_may_stay_so_is_what_was_seen(faulty: FaultySeller, omar: User, wha
 
 
 @pytest.mark.parametrize("what", CHANGED)
-def test_what_is_settled_is_what_was_shown(faulty: FaultySeller, omar: User, what: str) -> None:
+def test_what_is_settled_is_what_was_shown(faulty: FakeSeller, omar: User, what: str) -> None:
     """A run writes the same row anew: a page opened before it says nothing of what stands there now."""
     tells(faulty, BUY)
     call("reconcile")
@@ -114,7 +114,7 @@ def test_what_is_settled_is_what_was_shown(faulty: FaultySeller, omar: User, wha
     assert not ReconciliationFinding.objects.filter(resolved_at=None).exists()
 
 
-def test_nobody_takes_what_somebody_else_took_meanwhile(faulty: FaultySeller, omar: User) -> None:
+def test_nobody_takes_what_somebody_else_took_meanwhile(faulty: FakeSeller, omar: User) -> None:
     tells(faulty, BUY)
     call("reconcile")
     shown, other = finding_sign(is_open()), make_user("Ad Ops", name="olga")
@@ -124,7 +124,7 @@ def test_nobody_takes_what_somebody_else_took_meanwhile(faulty: FaultySeller, om
     assert is_open().holder == omar
 
 
-def test_what_may_stay_so_is_kept_for_as_long_as_it_is_found(faulty: FaultySeller, omar: User) -> None:
+def test_what_may_stay_so_is_kept_for_as_long_as_it_is_found(faulty: FakeSeller, omar: User) -> None:
     tells(faulty, BUY)
     call("reconcile")
     act(is_open(), omar, "seen")
@@ -138,7 +138,7 @@ def test_what_may_stay_so_is_kept_for_as_long_as_it_is_found(faulty: FaultySelle
     assert not ReconciliationFinding.objects.exists()
 
 
-def test_what_is_gone_and_comes_back_is_told_again(faulty: FaultySeller, omar: User) -> None:
+def test_what_is_gone_and_comes_back_is_told_again(faulty: FakeSeller, omar: User) -> None:
     for _ in range(2):
         tells(faulty, BUY)
         call("reconcile")
@@ -172,7 +172,7 @@ def _without_the_advertiser(user: User) -> None:
     "leaves", [_off, _without_the_role, _without_the_team, _without_the_advertiser], ids=lambda f: f.__name__
 )
 def test_what_somebody_took_who_leaves_waits_on_everybody_again(
-    faulty: FaultySeller, omar: User, leaves: Callable[[User], None]
+    faulty: FakeSeller, omar: User, leaves: Callable[[User], None]
 ) -> None:
     tells(faulty, BUY)
     call("reconcile")
@@ -188,7 +188,7 @@ def test_what_somebody_took_who_leaves_waits_on_everybody_again(
     assert [one.mine for one in waiting_for(ines)] == [True]
 
 
-def test_a_change_of_rights_that_leaves_it_theirs_leaves_it_taken(faulty: FaultySeller, omar: User) -> None:
+def test_a_change_of_rights_that_leaves_it_theirs_leaves_it_taken(faulty: FakeSeller, omar: User) -> None:
     tells(faulty, BUY)
     call("reconcile")
     act(is_open(), omar, "take")
@@ -197,9 +197,7 @@ def test_a_change_of_rights_that_leaves_it_theirs_leaves_it_taken(faulty: Faulty
     assert is_open().holder == omar
 
 
-def test_many_of_one_hide_no_others(
-    faulty: FaultySeller, omar: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_of_one_hide_no_others(faulty: FakeSeller, omar: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "_MOST_ALARMS", 2)
     other = make_advertiser("Tamarack Outdoor", team=make_team("Elsewhere"))
     make_account(other, Seller.objects.get())
@@ -246,7 +244,7 @@ ENDED = {
 @pytest.mark.parametrize("verdict", ["approve", "reject"])
 @pytest.mark.parametrize("status", ENDED)
 def test_what_its_seller_ended_and_runs_on_is_cancelled_by_two(
-    faulty: FaultySeller, seller: Seller, status: str, verdict: str, revision: int
+    faulty: FakeSeller, seller: Seller, status: str, verdict: str, revision: int
 ) -> None:
     deal = booking(seller)
     ENDED[status](deal)
@@ -269,7 +267,7 @@ def test_what_its_seller_ended_and_runs_on_is_cancelled_by_two(
     assert [one.request["canceled"] for one in sent] == ([True] if verdict == "approve" else [])
 
 
-def test_what_its_seller_ended_after_all_is_no_question(faulty: FaultySeller, seller: Seller) -> None:
+def test_what_its_seller_ended_after_all_is_no_question(faulty: FakeSeller, seller: Seller) -> None:
     """Its seller told of an older state, and then that it is over again."""
     _cancelled_by_its_seller(booking(seller))
     tells(faulty, {"media_buy_id": "mb-1", "status": "active", "revision": 3})
@@ -284,7 +282,7 @@ def test_what_its_seller_ended_after_all_is_no_question(faulty: FaultySeller, se
 
 
 def test_a_finding_of_one_account_is_adopted_for_no_other(
-    faulty: FaultySeller, omar: User, account: Account
+    faulty: FakeSeller, omar: User, account: Account
 ) -> None:
     other = make_account(make_advertiser("Ostrom Tools"), account.seller)
     tells(faulty, {**BUY, "context": None})

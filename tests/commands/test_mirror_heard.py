@@ -19,7 +19,7 @@ from tasks_app.sellers.models import Seller
 from tests.commands.test_reconcile_mirror import due
 from tests.elapsing import elapsing
 from tests.factories import make_seller
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.orders.live import booked
 
 pytestmark = pytest.mark.deep
@@ -80,7 +80,7 @@ def read(deal: Deal) -> tuple[str, int, str]:
     [("http", {"status": 503}), ("drop", {}), ("error", {"code": "INVALID_REQUEST"}), ("hang", {})],
 )
 def test_a_delivery_tool_that_is_out_of_order_hides_no_media_buy(
-    faulty: FaultySeller, seller: Seller, kind: str, parameters: dict[str, Any]
+    faulty: FakeSeller, seller: Seller, kind: str, parameters: dict[str, Any]
 ) -> None:
     """One has delivered, of which only the figures are missing; the other was cancelled there."""
     Seller.objects.update(tools=[*seller.tools, DELIVERY])
@@ -103,7 +103,7 @@ def test_a_delivery_tool_that_is_out_of_order_hides_no_media_buy(
     assert DealMirror.objects.get(pk=done.pk).final is None
 
 
-def test_what_is_told_beside_an_error_is_heard(faulty: FaultySeller, seller: Seller) -> None:
+def test_what_is_told_beside_an_error_is_heard(faulty: FakeSeller, seller: Seller) -> None:
     """Of one an answer holds an error alone, for weeks: the other is mirrored, and it is said why."""
     told, untold = (booked(Seller.objects.get(), media_buy_id=one) for one in ("mb-1", "mb-2"))
     answer = {

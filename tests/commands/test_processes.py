@@ -13,13 +13,13 @@ from tasks_app.sellers.models import Seller
 from tests.commands.running import run
 from tests.database import Database
 from tests.factories import make_deal
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 
 COMMANDS = ("add_seller", "submit_brief", "decide", "api_token", "reconcile", "sweep", "verify_audit")
 
 
 def test_add_seller_prints_what_it_can_do_and_no_secret(
-    committed_db: Database, faulty: FaultySeller, tmp_path: Path
+    committed_db: Database, faulty: FakeSeller, tmp_path: Path
 ) -> None:
     kept = tmp_path / "token"
     kept.write_text(f"{faulty.token}\n")

@@ -30,7 +30,7 @@ from tests.commands.running import call, started
 from tests.commands.test_reconcile_mirror import mirrorer, statuses, tells
 from tests.ending import line_of
 from tests.factories import make_seller
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.operations.making import ask, give_back
 from tests.orders.live import booked
 from tests.support import PATIENCE_S, until
@@ -58,7 +58,7 @@ def silence(seller: Seller, times: int = 5) -> None:
         breaker_record(seller_id=seller.pk, seen=seen)
 
 
-def test_a_reading_waits_for_the_slot_and_is_next(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_reading_waits_for_the_slot_and_is_next(faulty: FakeSeller, seller: Seller) -> None:
     mirror_read_now(deal=booked(seller))
     tells(faulty, "active", "mb-1")
     out = ask(seller=seller)
@@ -77,7 +77,7 @@ def test_a_reading_waits_for_the_slot_and_is_next(faulty: FaultySeller, seller: 
     assert [one.operation_id for one in claim_sends(limit=1)] == [out.pk]
 
 
-def test_a_killed_reconcile_returns_its_slot(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_killed_reconcile_returns_its_slot(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "task-1")
     waits = ask(seller=seller)
     faulty.fault("list_tasks", "hang", 1, seconds=60)
@@ -91,7 +91,7 @@ def test_a_killed_reconcile_returns_its_slot(faulty: FaultySeller, seller: Selle
         assert [one.operation_id for one in claim_sends(limit=1)] == [waits.pk]
 
 
-def test_a_seller_left_alone_is_not_read_until_it_is_probed(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_seller_left_alone_is_not_read_until_it_is_probed(faulty: FakeSeller, seller: Seller) -> None:
     mirror_read_now(deal=booked(seller))
     tells(faulty, "active", "mb-1")
     silence(seller)
@@ -106,7 +106,7 @@ def test_a_seller_left_alone_is_not_read_until_it_is_probed(faulty: FaultySeller
     assert (statuses(), seller_breaker(seller).state) == ({"mb-1": "delivering"}, "closed")
 
 
-def test_reconcile_leaves_it_alone_too(faulty: FaultySeller, seller: Seller) -> None:
+def test_reconcile_leaves_it_alone_too(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "task-1")
     lists(faulty)
     silence(seller)
@@ -119,9 +119,7 @@ def test_reconcile_leaves_it_alone_too(faulty: FaultySeller, seller: Seller) -> 
 
 
 @pytest.mark.parametrize("fault", ["drop", "html"])
-def test_readings_that_fail_count_against_the_seller(
-    faulty: FaultySeller, seller: Seller, fault: str
-) -> None:
+def test_readings_that_fail_count_against_the_seller(faulty: FakeSeller, seller: Seller, fault: str) -> None:
     deal = booked(seller)
     silence(seller, 4)
     faulty.fault("get_media_buys", fault, 0)
@@ -133,7 +131,7 @@ def test_readings_that_fail_count_against_the_seller(
     assert DealMirror.objects.get().failures == 1
 
 
-def test_a_seller_switched_off_is_not_read(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_seller_switched_off_is_not_read(faulty: FakeSeller, seller: Seller) -> None:
     mirror_read_now(deal=booked(seller))
     Seller.objects.update(active=False)
 
@@ -161,7 +159,7 @@ def by_a_comparison(bad: Seller, well: Seller) -> None:
 
 @pytest.mark.parametrize("read", [by_the_mirror, by_a_comparison], ids=lambda read: read.__name__)
 def test_a_call_cancelled_from_within_stops_no_other_seller(
-    faulty: FaultySeller,
+    faulty: FakeSeller,
     seller: Seller,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -178,7 +176,7 @@ def test_a_call_cancelled_from_within_stops_no_other_seller(
         await asyncio.wait_for(broken.wait(), PATIENCE_S)
         return await real(endpoint, tool, arguments, **more)
 
-    with FaultySeller(tmp_path) as answering:
+    with FakeSeller(tmp_path) as answering:
         well = make_seller("Well", url=answering.url, token=answering.token)
         for one, media_buy_id in ((seller, "mb-1"), (well, "mb-2")):
             pending(one, f"task-{media_buy_id}")

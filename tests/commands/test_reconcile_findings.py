@@ -33,7 +33,7 @@ from tests.commands.reconciling import booking, bought, lists, pending, settle
 from tests.commands.reconciling import told as told_again
 from tests.commands.running import call, ended, started
 from tests.factories import make_account, make_advertiser, make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.support import PATIENCE_S, locks_awaited, until
 
 FLIGHT = {"start_time": "2030-01-01T00:00:00Z", "end_time": "2030-02-01T00:00:00Z"}
@@ -59,7 +59,7 @@ def operator(seller: Seller) -> User:
     return make_user("Ad Ops", name="omar")
 
 
-def told(faulty: FaultySeller, *buys: dict[str, Any]) -> None:
+def told(faulty: FakeSeller, *buys: dict[str, Any]) -> None:
     faulty.fault("get_media_buys", "merge", 0, answer={"media_buys": list(buys)})
 
 
@@ -74,7 +74,7 @@ def adopted(account: Account, user: User, **changed: Any) -> Deal:
 
 @pytest.mark.parametrize("whole", [{"total_budget": 2500, **FLIGHT}, {}], ids=["stated", "by its packages"])
 def test_one_too_large_to_be_kept_is_adopted_by_its_total(
-    faulty: FaultySeller, seller: Seller, account: Account, operator: User, whole: dict[str, Any]
+    faulty: FakeSeller, seller: Seller, account: Account, operator: User, whole: dict[str, Any]
 ) -> None:
     package = {"product_id": "olv", "budget": 10, "name": "x" * 300, **FLIGHT}
     packages = [{**package, "package_id": f"p{number}"} for number in range(250)]
@@ -87,7 +87,7 @@ def test_one_too_large_to_be_kept_is_adopted_by_its_total(
 
 
 def test_bought_with_our_ids_and_unknown_here_is_told_once_and_waits_by_name(
-    faulty: FaultySeller, seller: Seller, operator: User
+    faulty: FakeSeller, seller: Seller, operator: User
 ) -> None:
     deal = booking(seller)
     settle(deal, "failed")
@@ -108,7 +108,7 @@ def test_bought_with_our_ids_and_unknown_here_is_told_once_and_waits_by_name(
 
 
 def test_an_external_one_is_no_difference_and_can_be_adopted(
-    faulty: FaultySeller, seller: Seller, account: Account, operator: User
+    faulty: FakeSeller, seller: Seller, account: Account, operator: User
 ) -> None:
     told(faulty, EXTERNAL)
     assert call("reconcile").code == 0
@@ -239,7 +239,7 @@ def test_adopted_twice_at_once_is_one_deal(account: Account, operator: User) -> 
 
 
 def test_what_was_bought_for_a_deal_that_failed_is_adopted_in_its_place(
-    faulty: FaultySeller, seller: Seller, operator: User
+    faulty: FakeSeller, seller: Seller, operator: User
 ) -> None:
     lost = booking(seller)
     line = lost.lines.get()
@@ -258,7 +258,7 @@ def test_what_was_bought_for_a_deal_that_failed_is_adopted_in_its_place(
 
 
 def test_only_who_may_steer_acts_and_sees_it_by_team(
-    faulty: FaultySeller, seller: Seller, account: Account, operator: User
+    faulty: FakeSeller, seller: Seller, account: Account, operator: User
 ) -> None:
     told(faulty, EXTERNAL)
     call("reconcile")
@@ -287,7 +287,7 @@ def test_only_who_may_steer_acts_and_sees_it_by_team(
 
 
 def test_what_is_nobodys_for_certain_is_seen_by_those_who_steer(
-    faulty: FaultySeller, seller: Seller, account: Account, operator: User
+    faulty: FakeSeller, seller: Seller, account: Account, operator: User
 ) -> None:
     Account.objects.create(
         advertiser=make_advertiser("Tamarack Outdoor", team=make_team("Elsewhere")),
@@ -310,7 +310,7 @@ def test_what_is_nobodys_for_certain_is_seen_by_those_who_steer(
     assert Deal.objects.get().team == account.advertiser.team
 
 
-def test_it_may_stay_so_until_something_changes(faulty: FaultySeller, seller: Seller, operator: User) -> None:
+def test_it_may_stay_so_until_something_changes(faulty: FakeSeller, seller: Seller, operator: User) -> None:
     pending(seller, "gone")
     lists(faulty)
     assert call("reconcile").code == 1
@@ -332,7 +332,7 @@ def test_it_may_stay_so_until_something_changes(faulty: FaultySeller, seller: Se
 
 
 def test_a_seller_that_tells_of_no_task_is_not_asked_for_one(
-    faulty: FaultySeller, seller: Seller, operator: User
+    faulty: FakeSeller, seller: Seller, operator: User
 ) -> None:
     pending(seller, "gone")
     lists(faulty)
@@ -345,7 +345,7 @@ def test_a_seller_that_tells_of_no_task_is_not_asked_for_one(
 
 
 def test_what_a_person_does_while_a_run_writes_is_not_lost(
-    faulty: FaultySeller, seller: Seller, operator: User
+    faulty: FakeSeller, seller: Seller, operator: User
 ) -> None:
     pending(seller, "gone")
     lists(faulty)
@@ -365,7 +365,7 @@ def test_what_a_person_does_while_a_run_writes_is_not_lost(
     assert ReconciliationFinding.objects.count() == 1
 
 
-def test_a_missing_task_is_polled_on_request(faulty: FaultySeller, seller: Seller, operator: User) -> None:
+def test_a_missing_task_is_polled_on_request(faulty: FakeSeller, seller: Seller, operator: User) -> None:
     operation = pending(seller, "gone")
     lists(faulty)
     call("reconcile")
@@ -377,7 +377,7 @@ def test_a_missing_task_is_polled_on_request(faulty: FaultySeller, seller: Selle
     assert operation.next_poll_at < before
 
 
-def test_a_missing_media_buy_is_read_on_request(faulty: FaultySeller, seller: Seller, operator: User) -> None:
+def test_a_missing_media_buy_is_read_on_request(faulty: FakeSeller, seller: Seller, operator: User) -> None:
     deal = booking(seller)
     settle(deal, "completed", {"media_buy_id": "mb-gone", "media_buy_status": "active"})
     told(faulty)
@@ -395,7 +395,7 @@ def test_a_missing_media_buy_is_read_on_request(faulty: FaultySeller, seller: Se
 
 @pytest.mark.parametrize("there", ["active", "paused", "pending_start"])
 def test_what_is_completed_here_and_runs_there_is_told(
-    faulty: FaultySeller, seller: Seller, there: str
+    faulty: FakeSeller, seller: Seller, there: str
 ) -> None:
     deal = booking(seller)
     settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
@@ -407,7 +407,7 @@ def test_what_is_completed_here_and_runs_there_is_told(
 
 
 def test_what_runs_on_after_its_deal_ended_is_cancelled_there_once(
-    faulty: FaultySeller, seller: Seller, operator: User
+    faulty: FakeSeller, seller: Seller, operator: User
 ) -> None:
     deal = booking(seller)
     settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})

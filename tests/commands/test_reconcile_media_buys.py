@@ -20,12 +20,12 @@ from tasks_app.sellers.models import Seller
 from tests.commands.reconciling import booking, bought, lists, settle, task, verdicts
 from tests.commands.running import call, run
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.operations.making import observed
 from tests.orders import late
 
 
-def test_bought_with_our_ids_and_unknown_here_is_the_loudest(faulty: FaultySeller, seller: Seller) -> None:
+def test_bought_with_our_ids_and_unknown_here_is_the_loudest(faulty: FakeSeller, seller: Seller) -> None:
     make_account(make_advertiser(), seller)
     nobodys = uuid.uuid4()
     ours = bought(faulty, seller, {"deal_id": str(nobodys)})
@@ -42,7 +42,7 @@ def test_bought_with_our_ids_and_unknown_here_is_the_loudest(faulty: FaultySelle
     assert ours in first_row
 
 
-def test_external_ones_alone_are_no_difference(faulty: FaultySeller, seller: Seller) -> None:
+def test_external_ones_alone_are_no_difference(faulty: FakeSeller, seller: Seller) -> None:
     make_account(make_advertiser(), seller)
     bought(faulty, seller, None)
     bought(faulty, seller, {"deal_id": "spring-24"})
@@ -54,7 +54,7 @@ def test_external_ones_alone_are_no_difference(faulty: FaultySeller, seller: Sel
 
 
 def test_a_booked_deal_is_in_step_then_missing_then_cancelled_there(
-    faulty: FaultySeller, seller: Seller
+    faulty: FakeSeller, seller: Seller
 ) -> None:
     deal = booking(seller)
     media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
@@ -80,7 +80,7 @@ def test_a_booked_deal_is_in_step_then_missing_then_cancelled_there(
     assert "is cancelled now" in cancelled.json["sellers"][0]["media_buys"][0]["handled"]
 
 
-def test_a_purchase_rejected_at_the_seller_fails_its_deal(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_purchase_rejected_at_the_seller_fails_its_deal(faulty: FakeSeller, seller: Seller) -> None:
     deal = booking(seller)
     refused = {"media_buy_id": "mb-1", "status": "rejected", "context": {"deal_id": str(deal.pk)}}
     faulty.fault("get_media_buys", "merge", answer={"media_buys": [refused]})
@@ -95,7 +95,7 @@ def test_a_purchase_rejected_at_the_seller_fails_its_deal(faulty: FaultySeller, 
 @pytest.mark.parametrize("first", ["dead", "alive"])
 @pytest.mark.parametrize("gone", ["rejected", "canceled"])
 def test_what_came_to_nothing_beside_one_that_lives_ends_no_deal(
-    faulty: FaultySeller, seller: Seller, gone: str, first: str
+    faulty: FakeSeller, seller: Seller, gone: str, first: str
 ) -> None:
     deal = booking(seller)
     dead = {"media_buy_id": "mb-1", "status": gone, "context": {"deal_id": str(deal.pk)}}
@@ -110,9 +110,9 @@ def test_what_came_to_nothing_beside_one_that_lives_ends_no_deal(
     assert (deal.status, deal.media_buy_id) == ("booking", "")
 
 
-def test_another_sellers_word_moves_no_deal(faulty: FaultySeller, seller: Seller, tmp_path: Path) -> None:
+def test_another_sellers_word_moves_no_deal(faulty: FakeSeller, seller: Seller, tmp_path: Path) -> None:
     make_user("Ad Ops")
-    with FaultySeller(tmp_path) as elsewhere:
+    with FakeSeller(tmp_path) as elsewhere:
         other = make_seller("Elsewhere", url=elsewhere.url, token=elsewhere.token)
         deal = booking(other)
         make_account(deal.advertiser, seller)
@@ -129,7 +129,7 @@ def test_another_sellers_word_moves_no_deal(faulty: FaultySeller, seller: Seller
 
 
 def test_all_statuses_and_the_account_are_asked_for_and_the_missing_by_id(
-    faulty: FaultySeller, seller: Seller
+    faulty: FakeSeller, seller: Seller
 ) -> None:
     deal = booking(seller)
     settle(deal, "completed", {"media_buy_id": "mb-gone", "media_buy_status": "active"})
@@ -143,7 +143,7 @@ def test_all_statuses_and_the_account_are_asked_for_and_the_missing_by_id(
     assert "media_buy_ids" not in listed
 
 
-def test_a_purchase_on_its_way_is_no_alarm(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_purchase_on_its_way_is_no_alarm(faulty: FakeSeller, seller: Seller) -> None:
     deal = booking(seller)
     media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
 
@@ -165,7 +165,7 @@ def failed(deal: Deal) -> str:
 
 @pytest.mark.parametrize("ends", [awaited, failed])
 def test_what_was_bought_late_is_told_until_people_have_decided(
-    ends: Callable[[Deal], str], faulty: FaultySeller, seller: Seller
+    ends: Callable[[Deal], str], faulty: FakeSeller, seller: Seller
 ) -> None:
     deal = booking(seller)
     media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
@@ -185,7 +185,7 @@ def test_what_was_bought_late_is_told_until_people_have_decided(
 
 @pytest.mark.parametrize("ends", [awaited, failed])
 def test_a_second_one_beside_what_was_bought_late_is_the_loudest(
-    ends: Callable[[Deal], str], faulty: FaultySeller, seller: Seller
+    ends: Callable[[Deal], str], faulty: FakeSeller, seller: Seller
 ) -> None:
     deal = booking(seller)
     first, second = (bought(faulty, seller, {"deal_id": str(deal.pk)}) for _ in range(2))
@@ -197,7 +197,7 @@ def test_a_second_one_beside_what_was_bought_late_is_the_loudest(
     assert verdicts(ran, "media_buys") == {first: "behind", second: "bought_unknown"}
 
 
-def test_a_purchase_that_has_not_left_is_no_answer_to_wait_for(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_purchase_that_has_not_left_is_no_answer_to_wait_for(faulty: FakeSeller, seller: Seller) -> None:
     deal = make_deal(seller=seller)
     approve_deal(deal)
     deal_book(deal=deal)
@@ -208,7 +208,7 @@ def test_a_purchase_that_has_not_left_is_no_answer_to_wait_for(faulty: FaultySel
     assert (ran.code, verdicts(ran, "media_buys")) == (1, {media_buy_id: "bought_unknown"})
 
 
-def test_what_buys_nothing_is_no_answer_to_wait_for(faulty: FaultySeller, seller: Seller) -> None:
+def test_what_buys_nothing_is_no_answer_to_wait_for(faulty: FakeSeller, seller: Seller) -> None:
     deal = make_deal(seller=seller)
     approve_deal(deal)
     reading = operation_ensure(
@@ -229,7 +229,7 @@ def test_what_buys_nothing_is_no_answer_to_wait_for(faulty: FaultySeller, seller
 
 
 def test_what_runs_for_a_deal_that_nothing_was_sent_for_is_an_alarm(
-    faulty: FaultySeller, seller: Seller
+    faulty: FakeSeller, seller: Seller
 ) -> None:
     deal = make_deal(seller=seller)
     approve_deal(deal)
@@ -242,7 +242,7 @@ def test_what_runs_for_a_deal_that_nothing_was_sent_for_is_an_alarm(
     assert (found["here"], "accepted" in found["note"]) == (deal.reference, True)
 
 
-def test_an_end_that_is_still_to_have_its_effect_is_no_alarm(faulty: FaultySeller, seller: Seller) -> None:
+def test_an_end_that_is_still_to_have_its_effect_is_no_alarm(faulty: FakeSeller, seller: Seller) -> None:
     deal = booking(seller)
     media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
     payload = {"media_buy_id": media_buy_id, "media_buy_status": "active"}
@@ -254,7 +254,7 @@ def test_an_end_that_is_still_to_have_its_effect_is_no_alarm(faulty: FaultySelle
     assert (read.code, verdicts(read, "media_buys")) == (0, {media_buy_id: "unanswered"})
 
 
-def test_a_deal_given_up_that_the_seller_booked_is_an_alarm(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_deal_given_up_that_the_seller_booked_is_an_alarm(faulty: FakeSeller, seller: Seller) -> None:
     deal = booking(seller)
     line = deal.lines.get()
     media_buy_id = bought(faulty, seller, None)
@@ -270,7 +270,7 @@ def test_a_deal_given_up_that_the_seller_booked_is_an_alarm(faulty: FaultySeller
     assert "the deal is failed here" in found["note"]
 
 
-def test_bought_twice_is_an_alarm(faulty: FaultySeller, seller: Seller) -> None:
+def test_bought_twice_is_an_alarm(faulty: FakeSeller, seller: Seller) -> None:
     deal = booking(seller)
     once, twice = (bought(faulty, seller, {"deal_id": str(deal.pk)}) for _ in range(2))
     settle(deal, "completed", {"media_buy_id": once, "media_buy_status": "active"})
@@ -280,7 +280,7 @@ def test_bought_twice_is_an_alarm(faulty: FaultySeller, seller: Seller) -> None:
     assert (ran.code, verdicts(ran, "media_buys")) == (1, {once: "in_step", twice: "bought_unknown"})
 
 
-def test_a_purchase_that_came_to_nothing_on_both_sides(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_purchase_that_came_to_nothing_on_both_sides(faulty: FakeSeller, seller: Seller) -> None:
     deal = booking(seller)
     settle(deal, "rejected")
     refused = {"media_buy_id": "mb-1", "status": "rejected", "context": {"deal_id": str(deal.pk)}}

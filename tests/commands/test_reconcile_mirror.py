@@ -29,7 +29,7 @@ from tests.database import Database
 from tests.elapsing import elapsing
 from tests.ending import line_of
 from tests.factories import make_advertiser, make_seller, make_team
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.orders.live import booked
 from tests.support import locks_awaited, until
 
@@ -41,7 +41,7 @@ def due(*deals: Deal) -> None:
         mirror_read_now(deal=deal)
 
 
-def tells(faulty: FaultySeller, status: str, *ids: str, times: int = 0, **more: Any) -> None:
+def tells(faulty: FakeSeller, status: str, *ids: str, times: int = 0, **more: Any) -> None:
     """What the seller says of media buys from now on."""
     buys = [{"media_buy_id": named, "status": status, "revision": 2, **more} for named in ids]
     faulty.fault("get_media_buys", "merge", times, answer={"media_buys": buys})
@@ -67,7 +67,7 @@ def mirrorer(**env: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def test_one_question_for_all_of_an_account(faulty: FaultySeller, seller: Seller) -> None:
+def test_one_question_for_all_of_an_account(faulty: FakeSeller, seller: Seller) -> None:
     deals = [booked(seller, media_buy_id=named) for named in IDS]
     tells(faulty, "active", *IDS)
     due(*deals)
@@ -81,7 +81,7 @@ def test_one_question_for_all_of_an_account(faulty: FaultySeller, seller: Seller
     assert len(asked["arguments"]["status_filter"]) == 7
 
 
-def test_accounts_are_asked_apart(faulty: FaultySeller, seller: Seller) -> None:
+def test_accounts_are_asked_apart(faulty: FakeSeller, seller: Seller) -> None:
     one, other = booked(seller, media_buy_id="mb-1"), booked(seller, media_buy_id="mb-2")
     account = Account.objects.create(
         advertiser=make_advertiser("Tamarack Outdoor"), seller=seller, reference={"account_id": "acc-2"}
@@ -107,7 +107,7 @@ def owned(seller: Seller, media_buy_id: str, *, team: str, advertiser: str) -> D
 
 
 def test_what_a_seller_says_of_one_advertisers_buys_is_on_no_page_of_anothers(
-    faulty: FaultySeller, seller: Seller
+    faulty: FakeSeller, seller: Seller
 ) -> None:
     """Without accounts too: a question, and so the words that refuse it, names one owner's media buys."""
     one = owned(seller, "mb-1", team="Halden & Marsh", advertiser="Lindqvist Coffee")
@@ -128,9 +128,7 @@ def test_what_a_seller_says_of_one_advertisers_buys_is_on_no_page_of_anothers(
 
 
 @pytest.mark.usefixtures("still")
-def test_only_what_is_due_is_read_and_it_is_due_soon_then_hourly(
-    faulty: FaultySeller, seller: Seller
-) -> None:
+def test_only_what_is_due_is_read_and_it_is_due_soon_then_hourly(faulty: FakeSeller, seller: Seller) -> None:
     deal = booked(seller)
     first = DealMirror.objects.get(pk=deal.pk).due_at
     assert first is not None
@@ -148,7 +146,7 @@ def test_only_what_is_due_is_read_and_it_is_due_soon_then_hourly(
         assert timedelta(minutes=minutes - 1) < again - clock.now() <= timedelta(minutes=minutes)
 
 
-def test_the_ends_of_the_flight_are_looked_at(faulty: FaultySeller, seller: Seller) -> None:
+def test_the_ends_of_the_flight_are_looked_at(faulty: FakeSeller, seller: Seller) -> None:
     start = clock.now() + timedelta(minutes=20)
     deal = booked(seller, start_at=start, end_at=start + timedelta(days=3))
     tells(faulty, "pending_start", "mb-1", times=0)
@@ -162,7 +160,7 @@ def test_the_ends_of_the_flight_are_looked_at(faulty: FaultySeller, seller: Sell
     assert DealMirror.objects.get(pk=deal.pk).due_at == start + timedelta(minutes=1)
 
 
-def test_completed_and_final_at_a_seller_that_reports_delivery(faulty: FaultySeller, seller: Seller) -> None:
+def test_completed_and_final_at_a_seller_that_reports_delivery(faulty: FakeSeller, seller: Seller) -> None:
     Seller.objects.update(tools=[*seller.tools, "get_media_buy_delivery"])
     deal = booked(Seller.objects.get())
     tells(faulty, "completed", "mb-1")
@@ -184,7 +182,7 @@ def test_completed_and_final_at_a_seller_that_reports_delivery(faulty: FaultySel
 
 
 @pytest.mark.usefixtures("still")
-def test_one_unknown_id_does_not_hide_the_others(faulty: FaultySeller, seller: Seller) -> None:
+def test_one_unknown_id_does_not_hide_the_others(faulty: FakeSeller, seller: Seller) -> None:
     deals = [booked(seller, media_buy_id=named) for named in IDS]
     faulty.fault("get_media_buys", "error", 1, code="MEDIA_BUY_NOT_FOUND", message="mb-2?")
     tells(faulty, "active", "mb-1", "mb-3")
@@ -215,7 +213,7 @@ def test_one_unknown_id_does_not_hide_the_others(faulty: FaultySeller, seller: S
     ],
 )
 def test_an_answer_that_says_nothing_changes_nothing_and_is_shown(
-    faulty: FaultySeller, seller: Seller, kind: str, parameters: dict[str, Any]
+    faulty: FakeSeller, seller: Seller, kind: str, parameters: dict[str, Any]
 ) -> None:
     deal = booked(seller)
     faulty.fault("get_media_buys", kind, 0, **parameters)
@@ -239,7 +237,7 @@ def test_an_answer_that_says_nothing_changes_nothing_and_is_shown(
     assert (statuses(), kept.failures, kept.unread) == ({"mb-1": "delivering"}, 0, "")
 
 
-def test_what_nobody_asked_for_moves_nothing(faulty: FaultySeller, seller: Seller) -> None:
+def test_what_nobody_asked_for_moves_nothing(faulty: FakeSeller, seller: Seller) -> None:
     asked, other = booked(seller, media_buy_id="mb-1"), booked(seller, media_buy_id="mb-2")
     tells(faulty, "canceled", "mb-2")
     due(asked)
@@ -251,7 +249,7 @@ def test_what_nobody_asked_for_moves_nothing(faulty: FaultySeller, seller: Selle
 
 
 def test_a_seller_that_tells_it_twice_is_believed_where_it_is_newest(
-    faulty: FaultySeller, seller: Seller
+    faulty: FakeSeller, seller: Seller
 ) -> None:
     deal = booked(seller)
     answer = [
@@ -264,13 +262,13 @@ def test_a_seller_that_tells_it_twice_is_believed_where_it_is_newest(
     assert statuses() == {"mb-1": "delivering"}
 
 
-def test_a_hanging_seller_delays_only_itself(faulty: FaultySeller, seller: Seller, tmp_path: Path) -> None:
+def test_a_hanging_seller_delays_only_itself(faulty: FakeSeller, seller: Seller, tmp_path: Path) -> None:
     faulty.fault("get_media_buys", "hang", 0)
 
     def asked_in_vain_and_the_other_read() -> int:
         return bool(faulty.requests("get_media_buys")) and statuses()["mb-2"] == "delivering"
 
-    with FaultySeller(tmp_path) as well:
+    with FakeSeller(tmp_path) as well:
         other = make_seller("Well", url=well.url, token=well.token)
         slow, quick = booked(seller, media_buy_id="mb-1"), booked(other, media_buy_id="mb-2")
         tells(well, "active", "mb-2")
@@ -283,7 +281,7 @@ def test_a_hanging_seller_delays_only_itself(faulty: FaultySeller, seller: Selle
     assert "took longer than" in DealMirror.objects.get(pk=slow.pk).unread
 
 
-def test_a_seller_that_is_away_is_asked_again(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_seller_that_is_away_is_asked_again(faulty: FakeSeller, seller: Seller) -> None:
     deal = booked(seller)
     faulty.kill()
     due(deal)
@@ -299,7 +297,7 @@ def test_a_seller_that_is_away_is_asked_again(faulty: FaultySeller, seller: Sell
 
 
 def test_two_processes_at_once_ask_for_each_deal_once(
-    faulty: FaultySeller, seller: Seller, committed_db: Database
+    faulty: FakeSeller, seller: Seller, committed_db: Database
 ) -> None:
     """Both want the same rows in the same moment: neither can take one until both are waiting to."""
     deals = [booked(seller, media_buy_id=named) for named in IDS]
@@ -324,7 +322,7 @@ def test_two_processes_at_once_ask_for_each_deal_once(
     assert AuditEntry.objects.filter(entity_type="deal", to_status="cancelled").count() == 3
 
 
-def test_killed_while_the_seller_is_asked_it_is_read_again(faulty: FaultySeller, seller: Seller) -> None:
+def test_killed_while_the_seller_is_asked_it_is_read_again(faulty: FakeSeller, seller: Seller) -> None:
     deal = booked(seller)
     faulty.fault("get_media_buys", "hang", 1, seconds=60)
     due(deal)
@@ -346,7 +344,7 @@ def test_killed_while_the_seller_is_asked_it_is_read_again(faulty: FaultySeller,
     assert statuses() == {"mb-1": "delivering"}
 
 
-def test_a_pass_costs_what_is_due_not_what_exists(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_pass_costs_what_is_due_not_what_exists(faulty: FakeSeller, seller: Seller) -> None:
     deals = [booked(seller, media_buy_id=f"mb-{number}") for number in range(6)]
     tells(faulty, "pending_start", *(deal.media_buy_id for deal in deals))
     due(*deals)

@@ -27,17 +27,17 @@ from tasks_app.session_locks import session_locked
 from tests.commands.reconciling import lists, pending, sent, task, task_at, verdicts
 from tests.commands.running import call, ended, run, started
 from tests.factories import make_account, make_advertiser, make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.jobs.cluster import Worker
 from tests.support import until
 
 State = ReconciliationRun.State
 
 
-def test_an_orphan_is_observed_to_its_end(faulty: FaultySeller, seller: Seller) -> None:
+def test_an_orphan_is_observed_to_its_end(faulty: FakeSeller, seller: Seller) -> None:
     make_user("Ad Ops", name="omar")
     account = make_account(make_advertiser(), seller)
-    account.reference = {"account_id": "faulty-faulty-buyer.example"}  # the one it is bought for
+    account.reference = {"account_id": "fake-fake-buyer.example"}  # the one it is bought for
     account.save()
     Seller.objects.filter(pk=seller.pk).update(timing={"deadline_create_media_buy_s": 7200})
     task_id = task_at(faulty, seller)
@@ -66,7 +66,7 @@ def test_an_orphan_is_observed_to_its_end(faulty: FaultySeller, seller: Seller) 
     assert verify_entity("operation", placeholder.pk).ok
 
 
-def test_a_task_listed_for_every_account_is_nobodys_for_certain(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_task_listed_for_every_account_is_nobodys_for_certain(faulty: FakeSeller, seller: Seller) -> None:
     make_account(make_advertiser(), seller)
     Account.objects.create(
         advertiser=make_advertiser("Tamarack Outdoor", team=make_team("Elsewhere")),
@@ -80,7 +80,7 @@ def test_a_task_listed_for_every_account_is_nobodys_for_certain(faulty: FaultySe
     assert Operation.objects.get(task_id="whose").team is None
 
 
-def test_the_sellers_echo_binds_a_call_whose_answer_was_lost(faulty: FaultySeller, seller: Seller) -> None:
+def test_the_sellers_echo_binds_a_call_whose_answer_was_lost(faulty: FakeSeller, seller: Seller) -> None:
     out = sent(seller)
     lists(faulty, {**task("task-9", "working"), "context": {"operation_id": str(out.pk)}})
 
@@ -92,7 +92,7 @@ def test_the_sellers_echo_binds_a_call_whose_answer_was_lost(faulty: FaultySelle
     assert out.observations.get(channel="reconcile").outcome == "applied"
 
 
-def test_a_task_id_that_no_column_holds_is_a_persons(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_task_id_that_no_column_holds_is_a_persons(faulty: FakeSeller, seller: Seller) -> None:
     make_user("Ad Ops", name="omar")
     lists(faulty, task("x" * 300), task("x" * 301))
 
@@ -104,7 +104,7 @@ def test_a_task_id_that_no_column_holds_is_a_persons(faulty: FaultySeller, selle
     assert {found["waits_on"] for found in ran.json["sellers"][0]["tasks"]} == {"omar"}
 
 
-def test_a_task_id_with_a_nul_holds_up_nothing(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_task_id_with_a_nul_holds_up_nothing(faulty: FakeSeller, seller: Seller) -> None:
     make_user("Ad Ops", name="omar")
     lists(faulty, {**task("a\0b"), "message": "\0"}, task("orphan"))
 
@@ -115,7 +115,7 @@ def test_a_task_id_with_a_nul_holds_up_nothing(faulty: FaultySeller, seller: Sel
 
 
 def test_so_many_tasks_that_nobody_knows_are_observed_at_a_time(
-    faulty: FaultySeller, seller: Seller, monkeypatch: pytest.MonkeyPatch
+    faulty: FakeSeller, seller: Seller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are a person's, until one has ended."""
     monkeypatch.setattr(placeholders, "_MOST_OBSERVED", 2)
@@ -131,7 +131,7 @@ def test_so_many_tasks_that_nobody_knows_are_observed_at_a_time(
     assert Operation.objects.count() == 3
 
 
-def test_nobody_who_may_act_means_unattended(faulty: FaultySeller, seller: Seller) -> None:
+def test_nobody_who_may_act_means_unattended(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "gone")
     lists(faulty)
 
@@ -140,7 +140,7 @@ def test_nobody_who_may_act_means_unattended(faulty: FaultySeller, seller: Selle
     assert call("reconcile", "--json").json["unattended"] == 0
 
 
-def test_two_at_once_make_one_placeholder(faulty: FaultySeller, seller: Seller) -> None:
+def test_two_at_once_make_one_placeholder(faulty: FakeSeller, seller: Seller) -> None:
     make_user("Ad Ops")
     lists(faulty, task("orphan"))
     faulty.fault("list_tasks", "hang", 1, seconds=1)
@@ -155,7 +155,7 @@ def test_two_at_once_make_one_placeholder(faulty: FaultySeller, seller: Seller) 
     assert set(ReconciliationRun.objects.values_list("state", flat=True)) == {State.ENDED}
 
 
-def test_a_killed_run_is_lost_and_the_next_begins_at_once(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_killed_run_is_lost_and_the_next_begins_at_once(faulty: FakeSeller, seller: Seller) -> None:
     lists(faulty, task("orphan"))
     faulty.fault("get_media_buys", "hang", 1, seconds=60)
     make_account(make_advertiser(), seller)
@@ -173,7 +173,7 @@ def test_a_killed_run_is_lost_and_the_next_begins_at_once(faulty: FaultySeller, 
 
 
 def test_a_slow_seller_is_not_read_and_delays_only_itself(
-    faulty: FaultySeller, seller: Seller, settings: object
+    faulty: FakeSeller, seller: Seller, settings: object
 ) -> None:
     settings.RECONCILE_LIMIT_S = 1  # type: ignore[attr-defined]
     pending(seller, "task-1")
@@ -188,7 +188,7 @@ def test_a_slow_seller_is_not_read_and_delays_only_itself(
     assert run.report[0]["tasks"] == []
 
 
-def test_what_was_not_read_is_not_called_over(faulty: FaultySeller, seller: Seller) -> None:
+def test_what_was_not_read_is_not_called_over(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "gone")
     lists(faulty)
     call("reconcile")
@@ -204,7 +204,7 @@ def test_what_was_not_read_is_not_called_over(faulty: FaultySeller, seller: Sell
     assert ReconciliationFinding.objects.get().resolution == "gone"
 
 
-def test_a_task_still_behind_after_it_was_polled_is_a_persons(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_task_still_behind_after_it_was_polled_is_a_persons(faulty: FakeSeller, seller: Seller) -> None:
     make_user("Ad Ops", name="omar")
     operation = pending(seller, "task-1")
     lists(faulty, task("task-1", "completed"))
@@ -253,7 +253,7 @@ def test_what_is_asked_for_twice_waits_once_and_covers_both(seller: Seller) -> N
 
 
 def test_the_worker_cluster_compares_when_it_starts(
-    faulty: FaultySeller, seller: Seller, processes: ProcessGroup
+    faulty: FakeSeller, seller: Seller, processes: ProcessGroup
 ) -> None:
     lists(faulty, task("orphan"))
 
@@ -263,7 +263,7 @@ def test_the_worker_cluster_compares_when_it_starts(
     until(lambda: Operation.objects.filter(task_id="orphan", polls__gte=1).exists(), "it is polled")
 
 
-def test_old_reports_are_forgotten_and_what_waits_is_kept(faulty: FaultySeller, seller: Seller) -> None:
+def test_old_reports_are_forgotten_and_what_waits_is_kept(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "gone")
     lists(faulty, task("orphan"))
     for _ in range(3):
@@ -280,7 +280,7 @@ def test_old_reports_are_forgotten_and_what_waits_is_kept(faulty: FaultySeller, 
 
 
 def test_a_flood_of_tasks_is_taken_up_in_parts(
-    faulty: FaultySeller, seller: Seller, monkeypatch: pytest.MonkeyPatch
+    faulty: FakeSeller, seller: Seller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(placeholders, "_MOST_OBSERVED", 1000)
     lists(faulty, *(task(f"task-{number}") for number in range(230)))

@@ -15,7 +15,7 @@ from tasks_app.sellers.models import Account, Seller
 from tests.commands.reconciling import booking, lists, pending, sent, task, task_at, told, verdicts
 from tests.commands.running import call, ended, run, started
 from tests.factories import make_account, make_advertiser, make_seller
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.support import until
 
 
@@ -26,7 +26,7 @@ def test_nothing_open_is_in_step(seller: Seller) -> None:
     assert "Nothing is open at any seller." in ran.out
 
 
-def test_pending_on_both_sides_is_in_step(faulty: FaultySeller, seller: Seller) -> None:
+def test_pending_on_both_sides_is_in_step(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "task-1")
     lists(faulty, task("task-1", "working"))
 
@@ -41,7 +41,7 @@ def test_pending_on_both_sides_is_in_step(faulty: FaultySeller, seller: Seller) 
     }  # fmt: skip
 
 
-def test_orphaned_missing_and_behind(faulty: FaultySeller, seller: Seller) -> None:
+def test_orphaned_missing_and_behind(faulty: FakeSeller, seller: Seller) -> None:
     lost, late = pending(seller, "lost-at-the-seller"), pending(seller, "ended-there")
     lists(
         faulty,
@@ -65,7 +65,7 @@ def test_orphaned_missing_and_behind(faulty: FaultySeller, seller: Seller) -> No
 
 
 def test_what_is_not_listed_is_asked_for_before_it_is_called_missing(
-    faulty: FaultySeller, seller: Seller
+    faulty: FakeSeller, seller: Seller
 ) -> None:
     task_id = task_at(faulty, seller)
     pending(seller, task_id)
@@ -79,7 +79,7 @@ def test_what_is_not_listed_is_asked_for_before_it_is_called_missing(
     assert [asked["arguments"]["task_id"] for asked in faulty.requests("get_task_status")] == [task_id] * 2
 
 
-def test_the_answer_to_a_call_may_still_come(faulty: FaultySeller, seller: Seller) -> None:
+def test_the_answer_to_a_call_may_still_come(faulty: FakeSeller, seller: Seller) -> None:
     out = sent(seller)
     lists(faulty, task("whose", "submitted", out.task_type), task("other", "submitted", "create_media_buy"))
 
@@ -89,7 +89,7 @@ def test_the_answer_to_a_call_may_still_come(faulty: FaultySeller, seller: Selle
     assert out.reference in ran.json["sellers"][0]["tasks"][1]["note"]
 
 
-def test_ended_here_and_open_there(faulty: FaultySeller, seller: Seller) -> None:
+def test_ended_here_and_open_there(faulty: FakeSeller, seller: Seller) -> None:
     told(pending(seller, "task-1"), "failed", task_id="task-1")
     lists(faulty, task("task-1", "working"))
 
@@ -98,7 +98,7 @@ def test_ended_here_and_open_there(faulty: FaultySeller, seller: Seller) -> None
     assert (ran.code, verdicts(ran)) == (1, {"task-1": "ahead"})
 
 
-def test_every_page_and_every_account_is_read(faulty: FaultySeller, seller: Seller) -> None:
+def test_every_page_and_every_account_is_read(faulty: FakeSeller, seller: Seller) -> None:
     first = make_account(make_advertiser(), seller)
     second = Account.objects.create(
         advertiser=make_advertiser("Tamarack Outdoor"), seller=seller, reference={"account_id": "acc-2"}
@@ -133,11 +133,11 @@ def test_every_page_and_every_account_is_read(faulty: FaultySeller, seller: Sell
     ],
 )
 def test_a_seller_that_cannot_be_read_is_told_and_the_others_are_still_listed(
-    faulty: FaultySeller, seller: Seller, tmp_path: Path, kind: str, parameters: dict[str, Any], said: str
+    faulty: FakeSeller, seller: Seller, tmp_path: Path, kind: str, parameters: dict[str, Any], said: str
 ) -> None:
     pending(seller, "task-1")
     faulty.fault("list_tasks", kind, 0, **parameters)
-    with FaultySeller(tmp_path) as well:
+    with FakeSeller(tmp_path) as well:
         other = make_seller("Well", url=well.url, token=well.token)
         pending(other, "task-2")
         lists(well, task("task-2"))
@@ -152,7 +152,7 @@ def test_a_seller_that_cannot_be_read_is_told_and_the_others_are_still_listed(
     assert [found["verdict"] for found in read["tasks"]] == ["in_step"]
 
 
-def test_a_question_that_is_not_answered_is_no_missing_task(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_question_that_is_not_answered_is_no_missing_task(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "task-1")
     lists(faulty)
     faulty.fault("get_task_status", "error", code="SERVICE_UNAVAILABLE", message="closed on Sundays")
@@ -163,7 +163,7 @@ def test_a_question_that_is_not_answered_is_no_missing_task(faulty: FaultySeller
     assert "closed on Sundays" in ran.json["sellers"][0]["unread"][0]
 
 
-def test_a_seller_that_lists_no_tasks_is_asked_for_each(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_seller_that_lists_no_tasks_is_asked_for_each(faulty: FakeSeller, seller: Seller) -> None:
     Seller.objects.update(tools=["create_media_buy", "update_media_buy", "get_media_buys", "get_task_status"])
     pending(seller, "gone")
 
@@ -173,7 +173,7 @@ def test_a_seller_that_lists_no_tasks_is_asked_for_each(faulty: FaultySeller, se
     assert any("lists no tasks" in note for note in ran.json["sellers"][0]["notes"])
 
 
-def test_it_asks_and_changes_nothing_at_the_seller(faulty: FaultySeller, seller: Seller) -> None:
+def test_it_asks_and_changes_nothing_at_the_seller(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "ended-there")
     booking(seller)
     lists(faulty, task("ended-there", "completed"), task("orphan"))
@@ -183,7 +183,7 @@ def test_it_asks_and_changes_nothing_at_the_seller(faulty: FaultySeller, seller:
     assert {asked["tool"] for asked in faulty.requests()} == {"list_tasks", "get_media_buys"}
 
 
-def test_what_is_in_step_is_left_alone(faulty: FaultySeller, seller: Seller) -> None:
+def test_what_is_in_step_is_left_alone(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "task-1")
     booking(seller)
     lists(faulty, task("task-1", "working"))
@@ -194,7 +194,7 @@ def test_what_is_in_step_is_left_alone(faulty: FaultySeller, seller: Seller) -> 
     assert snapshot() == before
 
 
-def test_no_transaction_is_open_while_a_seller_is_waited_for(faulty: FaultySeller, seller: Seller) -> None:
+def test_no_transaction_is_open_while_a_seller_is_waited_for(faulty: FakeSeller, seller: Seller) -> None:
     pending(seller, "task-1")
     faulty.fault("list_tasks", "hang")
 
@@ -208,7 +208,7 @@ def test_no_transaction_is_open_while_a_seller_is_waited_for(faulty: FaultySelle
     assert set(states) == {"idle"}
 
 
-def test_a_sellers_words_cannot_steer_the_terminal(faulty: FaultySeller, seller: Seller) -> None:
+def test_a_sellers_words_cannot_steer_the_terminal(faulty: FakeSeller, seller: Seller) -> None:
     lists(faulty, task("\x1b[2Jorphan", "\x1b]0;pwned\x07"))
 
     ran = call("reconcile")
@@ -218,7 +218,7 @@ def test_a_sellers_words_cannot_steer_the_terminal(faulty: FaultySeller, seller:
     assert "\x1b" not in ran.out
 
 
-def test_one_seller_by_name(faulty: FaultySeller, seller: Seller) -> None:
+def test_one_seller_by_name(faulty: FakeSeller, seller: Seller) -> None:
     make_seller("Down")
 
     assert call("reconcile").code == 2

@@ -20,7 +20,7 @@ from tests.commands.reconciling import lists, sent, task, verdicts
 from tests.commands.running import call
 from tests.commands.test_reconcile_findings import EXTERNAL, account, act, operator, told
 from tests.factories import make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 
 pytestmark = pytest.mark.deep
 
@@ -44,7 +44,7 @@ def known(account: Account) -> Account:
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_what_names_another_is_not_given_to_the_account_it_was_listed_for(
-    faulty: FaultySeller, known: Account, other: str
+    faulty: FakeSeller, known: Account, other: str
 ) -> None:
     told(faulty, {**EXTERNAL, **OTHERS[other]})
     call("reconcile")
@@ -55,7 +55,7 @@ def test_what_names_another_is_not_given_to_the_account_it_was_listed_for(
     assert known.advertiser.brand_domain in finding.note
 
 
-def test_what_names_the_accounts_own_is_given_to_it(faulty: FaultySeller, known: Account) -> None:
+def test_what_names_the_accounts_own_is_given_to_it(faulty: FakeSeller, known: Account) -> None:
     own = {"account_id": "acc-ours", "brand": {"domain": known.advertiser.brand_domain.upper()}}
     told(faulty, {**EXTERNAL, "account": own})
     call("reconcile")
@@ -67,7 +67,7 @@ def test_what_names_the_accounts_own_is_given_to_it(faulty: FaultySeller, known:
     "other", ["the brand of its account", "another account", "another account and brand"]
 )
 def test_a_task_of_anothers_is_given_to_nobody_and_is_no_answer_of_ours(
-    faulty: FaultySeller, seller: Seller, known: Account, other: str
+    faulty: FakeSeller, seller: Seller, known: Account, other: str
 ) -> None:
     sent(seller)
     lists(faulty, {**task("of another"), **OTHERS[other]})
@@ -81,7 +81,7 @@ def test_a_task_of_anothers_is_given_to_nobody_and_is_no_answer_of_ours(
     "other", ["the brand of its account", "another account", "another account and brand"]
 )
 def test_a_task_that_echoes_our_operation_and_names_anothers_is_bound_to_nothing(
-    faulty: FaultySeller, seller: Seller, known: Account, other: str
+    faulty: FakeSeller, seller: Seller, known: Account, other: str
 ) -> None:
     out = sent(seller)
     echoed = {"context": {"operation_id": str(out.pk)}}
@@ -96,7 +96,7 @@ def test_a_task_that_echoes_our_operation_and_names_anothers_is_bound_to_nothing
 
 
 def test_who_reads_of_a_task_of_nobodys_is_not_told_which_operation_of_another_team_it_echoes(
-    faulty: FaultySeller, seller: Seller, known: Account
+    faulty: FakeSeller, seller: Seller, known: Account
 ) -> None:
     out = sent(seller)
     Operation.objects.filter(pk=out.pk).update(team=known.advertiser.team)
@@ -109,7 +109,7 @@ def test_who_reads_of_a_task_of_nobodys_is_not_told_which_operation_of_another_t
 
 
 def test_a_task_of_the_accounts_own_is_given_to_it(
-    faulty: FaultySeller, seller: Seller, known: Account
+    faulty: FakeSeller, seller: Seller, known: Account
 ) -> None:
     out = sent(seller)
     own = {"account": {"account_id": "acc-ours"}}
@@ -121,7 +121,7 @@ def test_a_task_of_the_accounts_own_is_given_to_it(
 
 
 def test_a_task_of_an_account_that_is_named_anew_since_may_be_ours(
-    faulty: FaultySeller, seller: Seller, known: Account
+    faulty: FakeSeller, seller: Seller, known: Account
 ) -> None:
     out = sent(seller)
     Account.objects.filter(pk=known.pk).update(reference={"account_id": "acc-new"})
@@ -140,7 +140,7 @@ def test_a_task_of_an_account_that_is_named_anew_since_may_be_ours(
 
 @pytest.mark.parametrize("other", BRANDS)
 def test_another_brands_is_never_adopted(
-    faulty: FaultySeller, known: Account, operator: User, other: str
+    faulty: FakeSeller, known: Account, operator: User, other: str
 ) -> None:
     told(faulty, {**EXTERNAL, **OTHERS[other]})
     call("reconcile")
@@ -169,7 +169,7 @@ def test_whose_it_is_is_kept_of_a_record_beyond_all_measure() -> None:
     assert _told(buy)["account"] == {"account_id": "acc-of-another", "brand": {"domain": ANOTHERS}}
 
 
-def test_a_deals_own_that_names_another_says_so(faulty: FaultySeller, seller: Seller, known: Account) -> None:
+def test_a_deals_own_that_names_another_says_so(faulty: FakeSeller, seller: Seller, known: Account) -> None:
     told(faulty, {**EXTERNAL, **OTHERS["another brand"], "context": {"deal_id": str(known.pk)}})
     call("reconcile")
     note = ReconciliationFinding.objects.get(theirs="mb-ext").note

@@ -19,7 +19,7 @@ from tests.campaigns.briefs import brief
 from tests.commands.running import Ran, call, ended, run, started
 from tests.database import Database
 from tests.factories import make_advertiser, make_seller, make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.support import PATIENCE_S, until
 
 _LONG = str(3 * PATIENCE_S)  # seconds
@@ -185,7 +185,7 @@ class TestWho:
 
 
 @pytest.fixture
-def office(committed_db: Database, faulty: FaultySeller) -> User:
+def office(committed_db: Database, faulty: FakeSeller) -> User:
     """A buyer, an approver, and one seller of display, all committed."""
     tools = [
         "get_products",

@@ -16,10 +16,10 @@ from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import seller_add
 from tests.database import Database
 from tests.elapsing import elapsing
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.operations.sweeping import sweep
 
-Known = tuple[FaultySeller, Seller]
+Known = tuple[FakeSeller, Seller]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def known(committed_db: Database, tmp_path: Path) -> Iterator[Callable[..., Know
     with ExitStack() as stack:
 
         def start(name: str = "Faulty", *, mode: str = "completed", channel: str = "display") -> Known:
-            process = stack.enter_context(FaultySeller(tmp_path, mode=mode, channel=channel))
+            process = stack.enter_context(FakeSeller(tmp_path, mode=mode, channel=channel))
             seller, _ = seller_add(
                 name=name, url=process.url, protocol="mcp", token=process.token, allow_private=True
             )
@@ -38,7 +38,7 @@ def known(committed_db: Database, tmp_path: Path) -> Iterator[Callable[..., Know
 
 
 @contextmanager
-def misbehaving(shop: FaultySeller, tool: str, kind: str, times: int = 1, **params: Any) -> Iterator[None]:
+def misbehaving(shop: FakeSeller, tool: str, kind: str, times: int = 1, **params: Any) -> Iterator[None]:
     """A fault of the next calls of `tool`. Where it hangs, their limit elapses once it has been asked."""
     shop.fault(tool, kind, times, **params)
     asked = elapsing(lambda: len(shop.requests(tool)), times) if kind == "hang" else nullcontext()

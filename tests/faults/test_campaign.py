@@ -20,8 +20,8 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.verify import entity_models, verify_all
 from tasks_app.operations.models import Operation
 from tests.factories import make_advertiser, make_user
+from tests.fake_seller.driver import FakeSeller
 from tests.faults.conftest import Known, Passes, misbehaving
-from tests.faulty_seller import FaultySeller
 
 BRIEF = {
     "name": "Cold brew, spring",
@@ -39,8 +39,8 @@ BRIEF = {
 class Stage:
     """A well seller of display, a broken one of olv, and a campaign for both."""
 
-    well: FaultySeller
-    broken: FaultySeller
+    well: FakeSeller
+    broken: FakeSeller
     campaign: Campaign
     passes: Passes
 

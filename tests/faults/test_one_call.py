@@ -21,7 +21,7 @@ BUY: dict[str, Any] = {
     "brand": {"domain": "lindqvist-coffee.com"},
     "start_time": "2030-01-01T00:00:00Z",
     "end_time": "2030-02-01T00:00:00Z",
-    "packages": [{"product_id": "faulty-display", "pricing_option_id": "faulty-cpm", "budget": 5000}],
+    "packages": [{"product_id": "fake-display", "pricing_option_id": "fake-cpm", "budget": 5000}],
     "context": {"deal_id": "d-1"},
 }
 PRODUCTS = {"buying_mode": "brief", "brief": "coffee", "brand": {"domain": "lindqvist-coffee.com"}}

@@ -24,7 +24,7 @@ from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import seller_add
 from tests.database import Database
 from tests.factories import make_advertiser, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.jobs.cluster import LASTING, Worker, gone, leases_over
 from tests.rounds import sample_cases
 from tests.support import until
@@ -33,7 +33,7 @@ from tests.support import until
 TURNS = ("sync_accounts", "get_products", "create_media_buy", "get_media_buys")
 
 
-def add_seller(faulty: FaultySeller, **fields: Any) -> Seller:
+def add_seller(faulty: FakeSeller, **fields: Any) -> Seller:
     seller, _ = seller_add(
         name="Faulty", url=faulty.url, protocol="mcp", token=faulty.token, allow_private=True, **fields
     )
@@ -66,7 +66,7 @@ def completed_steps() -> dict[Any, tuple[int, int]]:
     }
 
 
-def asked(seller: FaultySeller, tool: str) -> int:
+def asked(seller: FakeSeller, tool: str) -> int:
     return len(seller.requests(tool))
 
 
@@ -80,7 +80,7 @@ def approve_when_asked() -> None:
 def test_a_worker_killed_at_every_turn(
     committed_db: Database, processes: ProcessGroup, tmp_path: Path
 ) -> None:
-    with FaultySeller(tmp_path) as faulty:
+    with FakeSeller(tmp_path) as faulty:
         add_seller(faulty, slots=8)
         campaign = submit()
         worker = killed_in_mid_step(campaign, committed_db, processes)
@@ -124,7 +124,7 @@ def killed_in_mid_step(campaign: Campaign, database: Database, processes: Proces
     return worker
 
 
-def _ends_well(campaign: Campaign, faulty: FaultySeller) -> None:
+def _ends_well(campaign: Campaign, faulty: FakeSeller) -> None:
     job = campaign_job(campaign)
     assert job is not None
 
@@ -153,7 +153,7 @@ def _ends_well(campaign: Campaign, faulty: FaultySeller) -> None:
 def test_asked_to_stop_in_mid_call_it_hands_back_what_it_holds(
     committed_db: Database, processes: ProcessGroup, tmp_path: Path
 ) -> None:
-    with FaultySeller(tmp_path) as faulty:
+    with FakeSeller(tmp_path) as faulty:
         add_seller(faulty)
         worker = Worker(processes, {**LASTING, "DJANGO_SETTINGS_MODULE": "tests.jobs.patient"})
         worker.started()
@@ -176,7 +176,7 @@ def test_asked_to_stop_in_mid_call_it_hands_back_what_it_holds(
 def test_a_purchase_left_with_the_seller_is_followed_by_the_next_worker(
     committed_db: Database, processes: ProcessGroup, tmp_path: Path
 ) -> None:
-    with FaultySeller(tmp_path, mode="submitted") as faulty:
+    with FakeSeller(tmp_path, mode="submitted") as faulty:
         add_seller(faulty)
         worker = Worker(processes, LASTING)
         campaign = submit()

@@ -33,7 +33,7 @@ from tasks_app.jobs.retrying import job_retry
 from tasks_app.operations.models import Operation
 from tests.database import Database
 from tests.factories import make_team, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.jobs import crew, playing, worlds
 from tests.jobs.cluster import Worker
 from tests.jobs.crew import Crew, Death, Place
@@ -119,7 +119,7 @@ class Running:
 class Stage:
     """A seller, people, and a database of their own."""
 
-    def __init__(self, seller: FaultySeller) -> None:
+    def __init__(self, seller: FakeSeller) -> None:
         self.seller = seller
         add_seller(seller, slots=8)
         self.team = make_team()
@@ -191,7 +191,7 @@ def stage(committed_db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(recipes, "_recipes", {})
     monkeypatch.setattr("tasks_app.jobs.actions._actions", {})
     monkeypatch.setattr(kinds, "_kinds", {})
-    with FaultySeller(tmp_path) as seller:
+    with FakeSeller(tmp_path) as seller:
         yield Stage(seller)
 
 

@@ -203,7 +203,7 @@ def _buy(run: Run, total: int) -> int | Result:
         purpose=run.purpose("buy"),
         seller=Seller.objects.get(),
         arguments={
-            "packages": [{"product_id": "faulty-display", "budget": 100 + total}],
+            "packages": [{"product_id": "fake-display", "budget": 100 + total}],
             "context": {"effect": effect(run)},
         },
         team=run.job.team,

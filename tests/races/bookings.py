@@ -13,7 +13,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.services import seller_add
 from tests.factories import approve_deal, make_deal, make_line
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.jobs.cluster import LASTING
 
 LEASES = {**LASTING, "FLIGHTDECK_POLL_SCALE": "0.01"}
@@ -25,7 +25,7 @@ class Booking:
 
     deal: Deal
     job: Job
-    seller: FaultySeller
+    seller: FakeSeller
 
     @property
     def purchase(self) -> Operation:
@@ -59,16 +59,16 @@ class Booking:
         return [(step, StepStatus.COMPLETED) for step in steps]
 
 
-def booking(seller: FaultySeller, *, lines: int = 1) -> Booking:
+def booking(seller: FakeSeller, *, lines: int = 1) -> Booking:
     """Make the seller known, and a deal with it approved: nothing has been sent."""
     known, _ = seller_add(
         name="Faulty", url=seller.url, protocol="mcp", token=seller.token, allow_private=True
     )
     line = make_line(
         channel="display",
-        product_id="faulty-display",
-        product_name="Faulty Display",
-        pricing_option_id="faulty-cpm",
+        product_id="fake-display",
+        product_name="Fake Display",
+        pricing_option_id="fake-cpm",
         rate=Decimal(10),
         budget=Decimal(5000),
         minimum=Decimal(100),

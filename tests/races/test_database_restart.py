@@ -23,7 +23,7 @@ from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.sweep import sweep_runs
 from tests import scratch
 from tests.database import Database, erase_project, migrated_project, point_django_at
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.jobs.cluster import LASTING, Worker, leases_over, works
 from tests.races.bookings import booking
 from tests.rounds import sample_cases
@@ -81,7 +81,7 @@ def server(
             connections.close_all()
 
 
-def asked(seller: FaultySeller, tool: str) -> int:
+def asked(seller: FakeSeller, tool: str) -> int:
     return len(seller.requests(tool))
 
 
@@ -94,7 +94,7 @@ def again(server: Server) -> None:
 
 def test_killed_and_restarted_in_mid_run(server: Server, tmp_path: Path) -> None:
     log = io.StringIO()
-    with FaultySeller(tmp_path, mode="submitted") as seller, ProcessGroup(output=log) as group:
+    with FakeSeller(tmp_path, mode="submitted") as seller, ProcessGroup(output=log) as group:
         sale = booking(seller)
         seller.fault("create_media_buy", "hang")
         seller.fault("get_task_status", "status", times=0, status="working")

@@ -8,7 +8,7 @@ from orders.models import DealStatus
 from tasks_app.jobs.models import JobStatus
 from tasks_app.operations.models import READS
 from tests.database import Database
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.races.bookings import LEASES, booking
 from tests.races.life import Life
 
@@ -16,7 +16,7 @@ LINES = 3
 
 
 def test_a_refused_purchase_left_nothing_behind(committed_db: Database, tmp_path: Path) -> None:
-    with FaultySeller(tmp_path) as seller:
+    with FakeSeller(tmp_path) as seller:
         sale = booking(seller, lines=LINES)
         seller.fault(
             "create_media_buy", "error", code="PRODUCT_UNAVAILABLE", message="The third is sold out."
@@ -33,7 +33,7 @@ def test_a_refused_purchase_left_nothing_behind(committed_db: Database, tmp_path
 
 
 def test_a_purchase_is_one_request_with_every_line(committed_db: Database, tmp_path: Path) -> None:
-    with FaultySeller(tmp_path) as seller:
+    with FakeSeller(tmp_path) as seller:
         sale = booking(seller, lines=LINES)
         with Life("work", sale.job.pk, env=LEASES) as life:
             assert life.done()
@@ -43,5 +43,5 @@ def test_a_purchase_is_one_request_with_every_line(committed_db: Database, tmp_p
         assert sale.settled_once().result["media_buy_id"] == seller.books()[0]["media_buy_id"]
 
 
-def mutations(seller: FaultySeller) -> list[dict[str, object]]:
+def mutations(seller: FakeSeller) -> list[dict[str, object]]:
     return [request for request in seller.requests() if request["tool"] not in READS]

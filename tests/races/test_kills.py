@@ -11,7 +11,7 @@ from config.processes import ProcessGroup
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.operations.models import OperationStatus as S
 from tests.database import Database
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.jobs.cluster import Worker, leases_over
 from tests.races.bookings import LEASES, Booking, booking
 from tests.races.conftest import effects
@@ -31,14 +31,14 @@ POINTS = [
 
 
 @pytest.fixture
-def well(tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path) as seller:
+def well(tmp_path: Path) -> Iterator[FakeSeller]:
+    with FakeSeller(tmp_path) as seller:
         yield seller
 
 
 @pytest.fixture
-def slow(tmp_path: Path) -> Iterator[FaultySeller]:
-    with FaultySeller(tmp_path, mode="submitted") as seller:
+def slow(tmp_path: Path) -> Iterator[FakeSeller]:
+    with FakeSeller(tmp_path, mode="submitted") as seller:
         yield seller
 
 
@@ -56,7 +56,7 @@ def lives_on(sale: Booking) -> None:
     [pytest.param(*p, id=p[0]) for p in sample_cases(POINTS)],
 )
 def test_killed_at(
-    committed_db: Database, well: FaultySeller, point: str, stands: str, published: bool, asked: int
+    committed_db: Database, well: FakeSeller, point: str, stands: str, published: bool, asked: int
 ) -> None:
     sale = booking(well)
 
@@ -71,7 +71,7 @@ def test_killed_at(
     assert effects(sale.settled_once()) == 1
 
 
-def test_killed_while_the_seller_has_the_request(committed_db: Database, well: FaultySeller) -> None:
+def test_killed_while_the_seller_has_the_request(committed_db: Database, well: FakeSeller) -> None:
     """After the send: the seller books, and its answer reaches nobody."""
     sale = booking(well)
     well.fault("create_media_buy", "hang", seconds=120)
@@ -87,7 +87,7 @@ def test_killed_while_the_seller_has_the_request(committed_db: Database, well: F
 
 
 @pytest.mark.parametrize("point", ["before_observe_poll", "before_publish", "in_publish"])
-def test_killed_when_a_poll_brought_the_end(committed_db: Database, slow: FaultySeller, point: str) -> None:
+def test_killed_when_a_poll_brought_the_end(committed_db: Database, slow: FakeSeller, point: str) -> None:
     sale = booking(slow)
 
     with Life("work", sale.job.pk, until=point, env=LEASES) as life:
@@ -101,7 +101,7 @@ def test_killed_when_a_poll_brought_the_end(committed_db: Database, slow: Faulty
 
 
 def test_a_wake_up_lost_to_a_kill_is_made_up_for_by_a_worker(
-    committed_db: Database, processes: ProcessGroup, well: FaultySeller
+    committed_db: Database, processes: ProcessGroup, well: FakeSeller
 ) -> None:
     """The step sleeps in the database, published over; nothing is in the queue for it."""
     sale = booking(well)

@@ -21,7 +21,7 @@ from tasks_app.people.models import User
 from tasks_app.sellers.services import seller_add
 from tests.database import Database, TestServer, point_django_at
 from tests.factories import make_advertiser, make_user
-from tests.faulty_seller import FaultySeller
+from tests.fake_seller.driver import FakeSeller
 from tests.ui.browser import ROOT, Desk, serving
 from tests.ui.pages import list_of, page_of
 
@@ -41,9 +41,9 @@ geography: {countries: [US]}
 
 
 @pytest.fixture
-def seller(tmp_path: Path) -> Iterator[FaultySeller]:
+def seller(tmp_path: Path) -> Iterator[FakeSeller]:
     """Says that it was asked, and confirms when it is asked again."""
-    with FaultySeller(tmp_path, mode="submitted") as process:
+    with FakeSeller(tmp_path, mode="submitted") as process:
         yield process
 
 
@@ -53,7 +53,7 @@ def site(
     template_database: Database,
     django_db_setup: Database,
     django_db_blocker: DjangoDbBlocker,
-    seller: FaultySeller,
+    seller: FakeSeller,
     chromium: Browser,
 ) -> Iterator[Desk]:
     """Web and workers as delivered, polling twenty times as often, and a browser."""
@@ -74,7 +74,7 @@ def site(
         database_server.drop(database.name)
 
 
-def _settle_in(seller: FaultySeller) -> None:
+def _settle_in(seller: FakeSeller) -> None:
     """People of one team, their client, the seller as `add_seller` makes it known."""
     make_advertiser()
     for role in _PEOPLE:
@@ -93,7 +93,7 @@ def _login(role: str) -> Client:
     return client
 
 
-def test_from_brief_to_booked(site: Desk, seller: FaultySeller) -> None:
+def test_from_brief_to_booked(site: Desk, seller: FakeSeller) -> None:
     with site.looking("Buyer") as buyer, site.looking("Approver") as approver:
         _submit(buyer)
         campaign = buyer.url
