@@ -29,7 +29,8 @@ async def step(number: int) -> None:
 def start(jobs: int) -> None:
     """Put so many chains in."""
     with app.open():
-        step.batch_defer(*[{"number": 0}] * jobs)
+        first: dict[str, procrastinate.types.JSONValue] = {"number": 0}
+        step.batch_defer(*[first] * jobs)
 
 
 def schema() -> None:

@@ -1,4 +1,4 @@
-"""How long pages and decisions take among 100,000 deals and 2,000 open approvals: `make bench-pages`.
+"""How long pages and decisions take among 100,000 deals and 500 open approvals: `make bench-pages`.
 
 An approver asks the web process as it is delivered, one request at a time, and after each request the list
 of 25 deals that a stock ModelAdmin shows in the same process. Each ratio compares 95th percentiles of the
@@ -79,7 +79,7 @@ def main() -> int:
 
 def _round(approver: Approver, there: dict[str, Any], approvals: list[str], figures: Figures) -> None:
     campaigns = [f"/admin/campaigns/campaign/{campaign}/change/" for campaign in there["campaigns"]]
-    searches = [f"/admin/find?q={quote(reference)}" for reference in there["references"]]
+    searches = [f"/admin/find/?q={quote(reference)}" for reference in there["references"]]
     pages = {
         "queue": [_APPROVALS, f"{_APPROVALS}?view=team"],
         "today": ["/admin/"],

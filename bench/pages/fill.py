@@ -1,6 +1,7 @@
 """Fills the database of the pages bench; prints as JSON what the bench asks for.
 
-10,000 campaigns of ten deals, most of them expired; some of the others wait for a decision.
+10,000 campaigns of ten deals. Most have failed with all deals expired; the deals of the others wait for a
+decision.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from campaigns.models import Campaign
     from tasks_app.people.models import Advertiser
 
-_CAMPAIGNS, _SELLERS, _OPEN = 10_000, 10, 2_000
+_CAMPAIGNS, _SELLERS, _OPEN = 10_000, 10, 500
 _STATUSES = ("brief_received", "budget_allocated", "researching", "awaiting_approval")
 _QUOTED = 20  # references that are searched for
 
@@ -26,6 +27,7 @@ def main(decisions: int) -> None:
     """Fill it, with so many decisions to be made."""
     from django.db import transaction
 
+    from campaigns.models import Campaign
     from orders.models import Deal
     from orders.questions import ask_deal
     from tasks_app.approvals.models import Approval
@@ -35,13 +37,14 @@ def main(decisions: int) -> None:
     sellers = [data.seller_made(f"seller-{number}") for number in range(_SELLERS)]
     campaigns = _campaigns(advertiser)
     ids = [campaign.pk for campaign in campaigns]
+    over, waiting = ids[: -_OPEN // _SELLERS], ids[-_OPEN // _SELLERS :]
     for number, seller in enumerate(sellers):
         account = data.account_made(advertiser, seller)
         data.deals_made(account, len(ids), prefix=f"B{number}", campaign_id=ids)
-    waiting = Deal.objects.filter(campaign_id__in=ids[-_OPEN // _SELLERS :]).order_by("pk")
-    transition_many(Deal.objects.exclude(pk__in=waiting.values("pk")), "expired", actor="system")
-    with transaction.atomic():
-        for deal in waiting:
+        transition_many(Deal.objects.filter(seller=seller, campaign_id__in=over), "expired", actor="system")
+    transition_many(Campaign.objects.filter(pk__in=over), "failed", actor="system")
+    for deal in Deal.objects.filter(campaign_id__in=waiting).order_by("pk"):
+        with transaction.atomic():
             ask_deal(deal)
     _, session = data.person_made(advertiser.team, "Approver")
     asked = Approval.objects.order_by("-pk").values_list("pk", flat=True)[:decisions]
