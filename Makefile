@@ -64,7 +64,7 @@ mutants: $(VENV)/.setup-mutants ## small defects put into the modules of pure ru
 lint: $(VENV)/.setup-dev ## style, formatting and the rules of who may import whom
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@find templates -name '*.html' | grep -vxFf .ci/templates-to-format.txt | xargs $(BIN)/djlint --quiet --check --lint
+	@find templates -name '*.html' | grep -vxFf .ci/templates-to-format.txt | xargs -r $(BIN)/djlint --quiet --check --lint
 	@$(BIN)/lint-imports
 
 types: $(VENV)/.setup-dev ## type checks
@@ -75,11 +75,12 @@ check: lint types settings rules ## lint, types, forgotten migrations, settings 
 rules: $(VENV)/.setup-dev ## the tests that read the code and the documents; ARGS="-k name"
 	@$(BIN)/python -m pytest -m "rule and not deep" $(ARGS)
 
-# Until the first release: the initial migration of each app is written anew, the rules stay as they are.
+# Until the first release: the initial migration of each app is written anew, the rules stay as they are. All of
+# them are put aside meanwhile; an initial migration that was not written comes back.
 migrations: $(VENV)/.setup-dev ## write the initial migrations anew after a change of the models
-	@trap 'for rules in */migrations/0002_rules.aside; do mv $$rules $${rules%.aside}.py; done' EXIT; \
-		for rules in */migrations/0002_rules.py; do mv $$rules $${rules%.py}.aside; done; \
-		rm -f */migrations/0001_initial.py; \
+	@back() { for old in */migrations/*.aside; do new=$${old%.aside}.py; \
+			test -e $$new && rm $$old || mv $$old $$new; done; }; trap back EXIT INT TERM; \
+		for old in */migrations/0*.py; do mv $$old $${old%.py}.aside; done; \
 		for app in tasks_app orders campaigns; do \
 			$(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --no-header $$app || exit 1; done
 

@@ -36,22 +36,22 @@ def main() -> int:
     wanted = parser.parse_args().only or _BENCHES
     if unknown := set(wanted) - set(_BENCHES):
         parser.error(f"no bench is called {', '.join(sorted(unknown))}; there are {', '.join(_BENCHES)}")
-    told: dict[str, float] = {}
+    results: dict[str, float] = {}
     failed = []
     for name in wanted:
         print(f"\n=== {name}", flush=True)
-        found = _measured(name)
-        told |= found
+        found = _run_bench(name)
+        results |= found
         failed += [] if found else [name]
-    print(f"\n{figures.table(told)}")
+    print(f"\n{figures.table(results)}")
     if not failed and wanted == _BENCHES:
-        _PAGE.write_text(_page(told), encoding="utf-8")
+        _PAGE.write_text(_page(results), encoding="utf-8")
     for name in failed:
         print(f"{name} failed")
-    return 1 if failed or figures.broken(told) else 0
+    return 1 if failed or figures.broken(results) else 0
 
 
-def _measured(name: str) -> dict[str, float]:
+def _run_bench(name: str) -> dict[str, float]:
     """Run a bench and return its last line; nothing if it failed."""
     env = {**os.environ, "BRIEFS": os.environ.get("BRIEFS") or "10"}
     command = [sys.executable, "-m", f"bench.{name}"]
@@ -64,14 +64,14 @@ def _measured(name: str) -> dict[str, float]:
     return found
 
 
-def _page(told: dict[str, float]) -> str:
+def _page(results: dict[str, float]) -> str:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=BASE_DIR, check=True, capture_output=True, text=True
     ).stdout.strip()
     lines = [
         f"| `{name}` | {value:,.2f} | {figures.BOUNDS.get(name, '')} |"
         f" {figures.BOUNDS[name].what if name in figures.BOUNDS else ''} |"
-        for name, value in told.items()
+        for name, value in results.items()
     ]
     head = _HEAD.format(date=f"{datetime.now(UTC):%Y-%m-%d}", commit=commit, cores=os.cpu_count())
     return head + "\n".join([*lines, ""])

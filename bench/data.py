@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tasks_app.sellers.models import Account, Seller
 
 
-def advertiser_made() -> Advertiser:
+def create_advertiser() -> Advertiser:
     """Create a team with one advertiser."""
     from tasks_app.people.models import Advertiser, Team
 
@@ -20,7 +20,7 @@ def advertiser_made() -> Advertiser:
     return Advertiser.objects.create(team=team, name="Bench", brand_domain="bench.example")
 
 
-def seller_made(slug: str, **columns: Any) -> Seller:
+def create_seller(slug: str, **columns: Any) -> Seller:
     """Create a seller; unless `columns` name another one, nothing listens at its address."""
     from tasks_app.people.actors import SYSTEM
     from tasks_app.sellers.models import Seller
@@ -32,7 +32,7 @@ def seller_made(slug: str, **columns: Any) -> Seller:
     return seller
 
 
-def account_made(advertiser: Advertiser, seller: Seller) -> Account:
+def create_account(advertiser: Advertiser, seller: Seller) -> Account:
     """Create an active account."""
     from tasks_app.people.actors import SYSTEM
     from tasks_app.sellers.models import Account
@@ -44,7 +44,7 @@ def account_made(advertiser: Advertiser, seller: Seller) -> Account:
     return account
 
 
-def person_made(team: Team, role: str) -> tuple[User, str]:
+def create_person(team: Team, role: str) -> tuple[User, str]:
     """Create a person with a role; return them and the key of a session of theirs."""
     from django.contrib.auth.models import Group
     from django.test import Client
@@ -64,7 +64,7 @@ def person_made(team: Team, role: str) -> tuple[User, str]:
     return person, browser.cookies["sessionid"].value
 
 
-def deals_made(account: Account, count: int, *, prefix: str, **columns: Any) -> list[Deal]:
+def create_deals(account: Account, count: int, *, prefix: str, **columns: Any) -> list[Deal]:
     """Create quoted deals of one line each, with their trail; `columns` of a deal may be lists of `count`."""
     from django.db import transaction
     from django.utils import timezone

@@ -75,25 +75,25 @@ class Figures:
 
     def tell(self, *names: str) -> None:
         """Print the median, least and greatest value of each name, then the medians as one line of JSON."""
-        told = {name: round(statistics.median(self._values[name]), 2) for name in names}
+        results = {name: round(statistics.median(self._values[name]), 2) for name in names}
         print(f"\n{'':<28}{'min':>12}{'median':>12}{'max':>12}")
         for name in names:
             values = self._values[name]
-            print(f"{name:<28}{min(values):>12,.2f}{told[name]:>12,.2f}{max(values):>12,.2f}")
-        print(table(told))
-        print(json.dumps(told), flush=True)
+            print(f"{name:<28}{min(values):>12,.2f}{results[name]:>12,.2f}{max(values):>12,.2f}")
+        print(table(results))
+        print(json.dumps(results), flush=True)
 
 
-def broken(told: Mapping[str, float]) -> list[str]:
+def broken(results: Mapping[str, float]) -> list[str]:
     """Return the names of the ratios that are outside their bounds."""
-    return [name for name, bound in BOUNDS.items() if name in told and not bound.holds(told[name])]
+    return [name for name, bound in BOUNDS.items() if name in results and not bound.holds(results[name])]
 
 
-def table(told: Mapping[str, float]) -> str:
+def table(results: Mapping[str, float]) -> str:
     """Return the ratios with their bounds, a line each."""
     return "\n".join(
-        f"{name:<22}{told[name]:>8.2f}   {bound!s:<14}"
-        f"{'holds' if bound.holds(told[name]) else 'BROKEN':<8}{bound.what}"
+        f"{name:<22}{results[name]:>8.2f}   {bound!s:<14}"
+        f"{'holds' if bound.holds(results[name]) else 'BROKEN':<8}{bound.what}"
         for name, bound in BOUNDS.items()
-        if name in told
+        if name in results
     )

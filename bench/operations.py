@@ -174,7 +174,7 @@ def fill(count: str) -> None:
     from tasks_app.sellers.models import Seller
 
     mode = Seller.WebhookMode.HMAC
-    made = data.seller_made("bench", idempotency_ttl_s=86400, webhook_mode=mode, webhook_secret=_SECRET)
+    made = data.create_seller("bench", idempotency_ttl_s=86400, webhook_mode=mode, webhook_secret=_SECRET)
     rows = _submitted([made], int(count), with_tokens=True)
     print(json.dumps([[str(row.pk), row.task_id, row.webhook_token] for row in rows]))
 
@@ -182,7 +182,7 @@ def fill(count: str) -> None:
 def fill_polled(*urls: str) -> None:
     """Create submitted purchases, shared out among sellers."""
     sellers = [
-        data.seller_made(
+        data.create_seller(
             f"bench-{number}",
             url=url,
             adcp_version="3.2",

@@ -1,7 +1,8 @@
 """A seller that answers at once: MCP over HTTP, just enough to be asked, bought from and polled.
 
 `python -m bench.seller CHANNEL` prints its port and serves until its standard input ends. A purchase is
-completed in its answer; every task it is asked about is `submitted`.
+completed in its answer; every task it is asked about is `submitted`. The tests' fake seller is too slow to be
+measured against.
 """
 
 from __future__ import annotations

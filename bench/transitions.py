@@ -89,8 +89,8 @@ def _round(parties: dict[str, child.Child], number: int, figures: Figures) -> No
 def fill() -> None:
     """Create the deals that both sides walk."""
     server.django_setup()
-    advertiser = data.advertiser_made()
-    data.deals_made(data.account_made(advertiser, data.seller_made("bench")), _DEALS, prefix="BENCH")
+    advertiser = data.create_advertiser()
+    data.create_deals(data.create_account(advertiser, data.create_seller("bench")), _DEALS, prefix="BENCH")
 
 
 def ours() -> Callable[[], None]:

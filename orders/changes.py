@@ -400,7 +400,9 @@ def change_ask_again(deal: Deal, operation: Operation, approved: Approval | None
         return
     Operation.objects.filter(pk=operation.pk).update(send_at=None)
     question = change_question(deal, _for_now(deal, operation))
-    approval_open(question=replace(question, instead_of=approved), requested_by=operation.requested_by)
+    approval_open(
+        question=replace(question, instead_of=approved), requested_by=operation.requested_by, opened_by=SYSTEM
+    )
 
 
 def _give_up(operation: Operation, why: str) -> None:

@@ -36,6 +36,7 @@ from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.publish import on_settled
 from tasks_app.operations.questions import operation_question
 from tasks_app.operations.services import OperationRefusedError
+from tasks_app.people.actors import SYSTEM
 
 _NAMED = 3  # other orders named in one sentence
 _KEEPS = "Keeps the media buy the seller made; where its deal was given up, as a new deal that follows it"
@@ -139,7 +140,9 @@ def _few(names: list[str]) -> str:
 
 def change_ask(operation: Operation) -> Approval:
     """Ask people whether a change that the seller made after its deadline is still wanted."""
-    return approval_open(question=_change_question(operation), requested_by=operation.requested_by)
+    return approval_open(
+        question=_change_question(operation), requested_by=operation.requested_by, opened_by=SYSTEM
+    )
 
 
 def _change_question(operation: Operation) -> Question:

@@ -39,6 +39,7 @@ from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import approval_open, approval_void
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
+from tasks_app.people.actors import SYSTEM
 
 _OLDER = "What shows it is older than what the seller told of the media buy since"
 
@@ -109,7 +110,7 @@ def withdraw_decided(deal: Deal) -> bool:
 def doubt_ask(deal: Deal, operation: Operation, missed: list[Miss]) -> Approval:
     """Ask people whether a change was done of which nothing shows that."""
     question = _question_of(deal, operation, missed)
-    return approval_open(question=question, requested_by=operation.requested_by)
+    return approval_open(question=question, requested_by=operation.requested_by, opened_by=SYSTEM)
 
 
 @lines_read_once

@@ -31,6 +31,7 @@ from orders.rooms import NOTHING, room_problem
 from orders.services import DealDraft, LineDraft, deal_quote, purchase_purpose
 from tasks_app import clock
 from tasks_app.adcp import requests
+from tasks_app.lifecycle.transitions import Who
 from tasks_app.operations.models import Operation
 from tasks_app.operations.ordering import PLACE, Order, order_propose
 from tasks_app.operations.services import Subject
@@ -45,12 +46,23 @@ _OFFERED = "as the seller last offered it"
 _UNHEARD_OF = "never offered to us: the integrator's word alone"
 
 
-def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None) -> Operation:
-    """The deal (`quoted`), the held operation and the approval, in the caller's transaction. `in_place_of`:
-    the deal that came to nothing, whose purchase is asked for anew.
+def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None, opened_by: Who | None = None) -> Operation:
+    """Hold a purchase and ask people about it, in the caller's transaction.
 
-    The very same order under the same purchase-order number answers the one there is; another one under a
-    number that was used asks people about the number first. Raises AskRefusedError and OperationRefusedError.
+    The same order under the same purchase-order number returns the operation there is. Another order under a
+    used number asks people about the number first.
+
+    Args:
+        ask: The purchase, and who asked for it.
+        in_place_of: The deal that came to nothing and is replaced.
+        opened_by: Who acted, if that is somebody else.
+
+    Returns:
+        The held operation of a `quoted` deal.
+
+    Raises:
+        AskRefusedError: The purchase is not possible.
+        OperationRefusedError: The seller or the account is switched off.
     """
     wire = arguments_read(requests.CreateMediaBuy, {**_STAND_INS, **ask.arguments})
     account = _account(ask, in_place_of)
@@ -79,9 +91,9 @@ def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None) -> Operation:
     )
     operation = order_propose(order=order, actor=ask.user)
     if earlier:
-        ask_po_number(deal, operation, earlier, opened_by=ask.user)
+        ask_po_number(deal, operation, earlier, opened_by=opened_by or ask.user)
     else:
-        ask_deal(deal, opened_by=ask.user)
+        ask_deal(deal, opened_by=opened_by or ask.user)
     return operation
 
 

@@ -236,7 +236,7 @@ def _purchase_anew(lost: Deal, purchase: Operation, after: Flight) -> None:
         del arguments["po_number"]
     ask = Ask(user=user, task=purchase.task_type, seller=lost.seller, arguments=arguments)
     try:
-        purchase_ask(ask, in_place_of=lost)
+        purchase_ask(ask, in_place_of=lost, opened_by=SYSTEM)
     except (AskRefusedError, AskConflictError, OperationRefusedError) as error:
         raise DecisionRefusedError("impossible", f"It cannot be asked for anew: {error}") from error
 

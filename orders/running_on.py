@@ -22,7 +22,7 @@ from tasks_app.approvals.subjects import questions_review
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.models import Operation
 from tasks_app.operations.services import OperationRefusedError
-from tasks_app.people.actors import is_login
+from tasks_app.people.actors import SYSTEM, is_login
 from tasks_app.people.models import User
 
 RUNS_ON = "runs_on"
@@ -104,7 +104,7 @@ def _question_again(approval: Approval) -> Question:
 def _reopen(approval: Approval) -> None:
     """With the reason, and in the name, of who asked."""
     again = _question_again(approval)
-    approval_open(question=again, requested_by=approval.requested_by)
+    approval_open(question=again, requested_by=approval.requested_by, opened_by=SYSTEM)
 
 
 def _version(approval: Approval) -> int | None:

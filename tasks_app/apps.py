@@ -30,7 +30,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.jobs import checks as jobs_checks  # noqa: F401 (registers itself)
         from tasks_app.jobs import explain as jobs_explain
         from tasks_app.lifecycle import checks  # noqa: F401 (registers itself)
-        from tasks_app.migration_files import migrations_check
+        from tasks_app.migration_files import check_migration_files
         from tasks_app.notifications import login_changes, mail, team_webhook
         from tasks_app.operations import (
             account_reads,
@@ -69,7 +69,7 @@ class TasksAppConfig(AppConfig):
         database_connection.register()
         private_networks_set(settings.PRIVATE_NETWORKS)
         rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS)
-        pre_migrate.connect(migrations_check, sender=self, dispatch_uid="migrations_check")
+        pre_migrate.connect(check_migration_files, sender=self, dispatch_uid="check_migration_files")
         post_migrate.connect(rights_after_migrate, sender=self, dispatch_uid="rights_after_migrate")
         for kind in ("job", "approval"):
             owned_register(kind, f"tasks_app.{kind}")

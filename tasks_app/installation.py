@@ -17,7 +17,7 @@ from django.db import OperationalError, connection
 
 from config.postgres.own_roles import ABOVE_OF_ROLE, GROUPS_WITH_RIGHTS, RIGHTS_ABOVE
 from tasks_app.field_keys import FieldKey, field_key_keep, field_key_missing
-from tasks_app.migration_files import other_migrations
+from tasks_app.migration_files import digest_problem
 
 _MAKES = "manage.py database_roles makes both roles"
 _OWNER_WORKS = (
@@ -29,8 +29,8 @@ _OWNER_WORKS = (
 def start_lacks(*, as_owner: bool = False) -> list[str]:
     """What stops this process; where nothing does, its key is kept. One that works as the owner (`migrate`)
     wants the application's role to be there, any other to work as it. Raises OperationalError."""
-    if not as_owner and (other := other_migrations()):
-        return [other]
+    if problem := digest_problem():
+        return [problem]
     if settings.DEBUG:
         return []
     lacks = [*_house(trial=settings.DATABASE_URLS.embedded)]

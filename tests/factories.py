@@ -163,4 +163,4 @@ def make_question(
         evidence=evidence or {},
         policy="Always",
     )
-    return approval_open(question=question, requested_by=asker)
+    return approval_open(question=question, requested_by=asker, opened_by="system")

@@ -33,28 +33,28 @@ def main(decisions: int) -> None:
     from tasks_app.approvals.models import Approval
     from tasks_app.lifecycle.transitions import transition_many
 
-    advertiser = data.advertiser_made()
-    sellers = [data.seller_made(f"seller-{number}") for number in range(_SELLERS)]
+    advertiser = data.create_advertiser()
+    sellers = [data.create_seller(f"seller-{number}") for number in range(_SELLERS)]
     campaigns = _campaigns(advertiser)
     ids = [campaign.pk for campaign in campaigns]
     over, waiting = ids[: -_OPEN // _SELLERS], ids[-_OPEN // _SELLERS :]
     for number, seller in enumerate(sellers):
-        account = data.account_made(advertiser, seller)
-        data.deals_made(account, len(ids), prefix=f"B{number}", campaign_id=ids)
+        account = data.create_account(advertiser, seller)
+        data.create_deals(account, len(ids), prefix=f"B{number}", campaign_id=ids)
         transition_many(Deal.objects.filter(seller=seller, campaign_id__in=over), "expired", actor="system")
     transition_many(Campaign.objects.filter(pk__in=over), "failed", actor="system")
     for deal in Deal.objects.filter(campaign_id__in=waiting).order_by("pk"):
         with transaction.atomic():
             ask_deal(deal)
-    _, session = data.person_made(advertiser.team, "Approver")
+    _, session = data.create_person(advertiser.team, "Approver")
     asked = Approval.objects.order_by("-pk").values_list("pk", flat=True)[:decisions]
-    told = {
+    results = {
         "session": session,
         "approvals": [str(pk) for pk in asked],
         "campaigns": [str(pk) for pk in (*ids[:10], *ids[-10:])],
         "references": list(Deal.objects.order_by("?").values_list("reference", flat=True)[:_QUOTED]),
     }
-    print(json.dumps(told))
+    print(json.dumps(results))
 
 
 def _campaigns(advertiser: Advertiser) -> list[Campaign]:

@@ -193,10 +193,12 @@ def opened_words(approval: Approval, names: Mapping[str, str]) -> str:
         approval: The approval.
         names: The name of each actor, by key.
     """
-    opener = "Flightdeck" if approval.opened_by == SYSTEM else names.get(approval.opened_by, "")
+    opener = (
+        "Flightdeck" if approval.opened_by == SYSTEM else names.get(approval.opened_by, approval.opened_by)
+    )
     if approval.requested_by in (SYSTEM, approval.opened_by):
         return opener
-    return f"{opener}, for {names.get(approval.requested_by, '')}"
+    return f"{opener}, for {names.get(approval.requested_by, approval.requested_by)}"
 
 
 def deciders_words(approval: Approval) -> str:

@@ -19,7 +19,7 @@ from tasks_app.desk.explain import Mover
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About, notify
-from tasks_app.people.actors import actor_names
+from tasks_app.people.actors import SYSTEM, actor_names
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE
 from tasks_app.sellers.columns import Row, trusted_of
@@ -41,7 +41,14 @@ _SUBJECT = "seller_change"
 
 def register() -> None:
     """Called when the application starts."""
-    approvers_register(Approvers(ask=_ask, withdraw=_withdraw, tell=_tell, deciding=_deciding))
+    approvers_register(
+        Approvers(
+            ask=lambda change: _ask(change, opened_by=change.asked_by),
+            withdraw=_withdraw,
+            tell=_tell,
+            deciding=_deciding,
+        )
+    )
     around_register(
         _SUBJECT, places=_places, detail=lambda pk, viewer: Detail(place=_places([pk], viewer)[pk])
     )
@@ -77,9 +84,9 @@ def _deciding(change: TrustChange) -> tuple[Mover, ...]:
     return (question_mover(pending),) if pending else ()
 
 
-def _ask(change: TrustChange) -> None:
-    """Ask for a second person's approval of the change that a person made."""
-    approval_open(question=_question(change), requested_by=change.asked_by, opened_by=change.asked_by)
+def _ask(change: TrustChange, opened_by: Who = SYSTEM) -> None:
+    """Ask for a second person's approval of a change."""
+    approval_open(question=_question(change), requested_by=change.asked_by, opened_by=opened_by)
 
 
 def _question(change: TrustChange) -> Question:

@@ -70,7 +70,7 @@ class DecisionRefusedError(Exception):
         super().__init__(message)
 
 
-def approval_open(*, question: Question, requested_by: Who, opened_by: Who = SYSTEM) -> Approval:
+def approval_open(*, question: Question, requested_by: Who, opened_by: Who) -> Approval:
     """Return the open approval for a question; open one, as the policies in force say, if there is none.
 
     Args:
@@ -368,6 +368,8 @@ def _amended(
     question = kind.asks(approval)
     asked = approval_open(question=question, requested_by=approval.requested_by, opened_by=by)
     tell_closed(approval)
+    if (asked.kind, asked.replaces_id) != (approval.kind, approval.pk):
+        raise DecisionRefusedError("impossible", "It has changed meanwhile: look at it again.")
     decider_check(asked, user, principal)
     return asked
 

@@ -97,7 +97,7 @@ def order_words_register(said: OrderWords) -> None:
 def gate_ask(command: Command, closed: Mapping[str, str]) -> Approval:
     """Ask people about a command that waits: its team, else anybody with the right to decide."""
     question = _question(command, list(closed), "; ".join(closed.values()))
-    return approval_open(question=question, requested_by=asker_of("command", command.pk))
+    return approval_open(question=question, requested_by=asker_of("command", command.pk), opened_by=SYSTEM)
 
 
 def _kind(gates: Collection[str]) -> str:

@@ -1,7 +1,7 @@
 """Entities that begin elsewhere: legacy rows, reconciliation placeholders. A recorded exception.
 
 PostgreSQL refuses a birth outside the initial status except in the transaction of an Import row, with an
-audit entry that names it (sql/enforce.sql).
+audit entry that names it (migrations/sql/entity.sql).
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def _tell(conflict: Conflict, body: str, *, key: str = "") -> None:
 def conflict_ask(conflict: Conflict) -> Approval:
     """Ask the operation's team, else anybody with the right to decide; but who asked for what it is about."""
     asker = asker_of("operation", conflict.operation_id)
-    return approval_open(question=_question(conflict), requested_by=asker)
+    return approval_open(question=_question(conflict), requested_by=asker, opened_by=SYSTEM)
 
 
 def conflicts_ask() -> int:

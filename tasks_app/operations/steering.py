@@ -46,7 +46,7 @@ from tasks_app.operations.steered import (
     steered,
     steered_note,
 )
-from tasks_app.people.actors import actor_ensure, actor_key
+from tasks_app.people.actors import SYSTEM, actor_ensure, actor_key
 from tasks_app.people.models import User
 from tasks_app.people.setting_off import reach_register, set_off_register
 
@@ -362,7 +362,7 @@ def _reopen(approval: Approval) -> None:
     operation = Operation.objects.select_related("seller", "team").get(pk=approval.subject_id)
     if operation.status not in SETTLED:
         question = _question(operation, _proposed_in(approval))
-        approval_open(question=question, requested_by=approval.requested_by)
+        approval_open(question=question, requested_by=approval.requested_by, opened_by=SYSTEM)
 
 
 def _proposed_in(approval: Approval) -> dict[str, Any]:

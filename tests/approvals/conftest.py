@@ -70,7 +70,9 @@ class Desk:
             "evidence": {"gross": "10.00", "version": self.version},
             "policy": "Always",
         }
-        return approval_open(question=Question(**{**defaults, **fields}), requested_by=requested_by)
+        return approval_open(
+            question=Question(**{**defaults, **fields}), requested_by=requested_by, opened_by="system"
+        )
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def ask() -> Approval:
         evidence={},
         policy="Always",
     )
-    return approval_open(question=question, requested_by="system")
+    return approval_open(question=question, requested_by="system", opened_by="system")
 
 
 def approving(approval: Approval, user: User) -> Callable[[], Approval]:

@@ -173,7 +173,7 @@ def _sleep(run: Run, total: int) -> int | Result:
 def _ask(run: Run, total: int) -> int | Result:
     asked = Approval.objects.filter(kind=QUESTION, subject_id=run.step.pk).first()
     if asked is None:
-        asked = approval_open(question=_question(run, total), requested_by="system")
+        asked = approval_open(question=_question(run, total), requested_by="system", opened_by="system")
     if asked.status == ApprovalStatus.OPEN:
         return WaitForApprovals(approval_ids=(asked.pk,))
     return 1 if asked.status == ApprovalStatus.APPROVED else 0

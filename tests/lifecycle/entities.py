@@ -68,7 +68,7 @@ def make_approval(**fields: Any) -> Approval:
         "policy": "Always",
     }
     question = Question(**{**defaults, **fields})
-    return approval_open(question=question, requested_by="system")
+    return approval_open(question=question, requested_by="system", opened_by="system")
 
 
 MAKERS = {

@@ -665,6 +665,7 @@ def test_an_integrators_purchase_keeps_all_that_was_asked_for() -> None:
         decide(FLIGHT, "approve")
         new = Operation.objects.exclude(pk=operation.pk).get(task_type="create_media_buy")
         assert new.requested_by == operation.requested_by == asked.requested_by
+        assert Approval.objects.get(status="open").opened_by == "system"
     assert new.request["invoice_recipient"] == operation.request["invoice_recipient"]
     start, end = (datetime.fromisoformat(new.request[name]) for name in ("start_time", "end_time"))
     assert (start, end) == (_moment(asked, "new_start"), _moment(asked, "new_end"))

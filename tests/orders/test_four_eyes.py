@@ -111,7 +111,7 @@ def put_again(first: Approval, requested_by: Who) -> Approval:
         evidence=first.evidence,
         policy=first.policy,
     )
-    return approval_open(question=again, requested_by=requested_by)
+    return approval_open(question=again, requested_by=requested_by, opened_by="system")
 
 
 def asked_by_the_system(first: Approval, _patch: pytest.MonkeyPatch) -> None:

@@ -231,7 +231,7 @@ def test_a_filter_finds_a_question_about_an_operation(agency: Agency, by: str) -
         evidence={"operation": operation.reference},
         policy="Two people",
     )
-    asked = approval_open(question=question, requested_by=agency.people["Ad Ops"])
+    asked = approval_open(question=question, requested_by=agency.people["Ad Ops"], opened_by="system")
     user, now = agency.people["Finance"], clock.now()
     chosen: dict[str, Any] = {by: getattr(operation, f"{by}_id")}
     found = calendar_of(user, Wanted(since=now, until=now + timedelta(days=30), **chosen))
@@ -383,7 +383,7 @@ def test_a_seller_has_every_question_about_what_is_its_own() -> None:
             evidence={},
             policy="Somebody",
         )
-        asked[called] = approval_open(question=question, requested_by="system")
+        asked[called] = approval_open(question=question, requested_by="system", opened_by="system")
     month: dict[str, Any] = {"since": now, "until": now + timedelta(days=30)}
     for seller, expected in ((deal.seller, set(asked)), (other, set())):
         found = {one.uid for one in calendar_of(user, Wanted(**month, seller=seller.pk)).entries}
