@@ -29,7 +29,7 @@ demo: $(VENV)/.setup-demo ## the whole story on real input; HEADLESS=1 tells it 
 demo-reset: $(VENV)/.setup-demo ## forget the demo's data: the next make demo begins anew
 	@$(BIN)/python -m demo --reset
 
-run: $(VENV)/.setup ## web and workers on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
+run: $(VENV)/.setup ## web, workers and the assistant on DATABASE_URL (unset: the embedded PostgreSQL); PORT=8000
 	@$(RUN) run
 
 # Tests wait for processes and clocks a fifth of their time, a browser does not: one tester more than two cores.

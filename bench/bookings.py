@@ -1,4 +1,4 @@
-"""What a booked deal costs, from brief to booked: `make bench-bookings`.
+"""The cost of a booked deal, from brief to booked: `make bench-bookings`.
 
 Briefs of three deals are submitted through the REST API to web, workers, sweep and relay as they are
 delivered. Three sellers answer at once, and an approver decides on each deal through the API. Two stages

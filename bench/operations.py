@@ -1,4 +1,4 @@
-"""What a seller's answers cost: `make bench-operations`.
+"""The cost of a seller's answers: `make bench-operations`.
 
 Webhooks: sixteen connections deliver completions of purchases, in turn to the web process and to a bare
 view (`webhook_view`); then one worker's code applies what was stored. Polls: the sweep asks three sellers

@@ -1,4 +1,4 @@
-"""How fast a status changes with audit, event and rules on: `make bench-transitions`.
+"""Status changes a second with audit, event and rules on: `make bench-transitions`.
 
 Three parties make the same move, one commit each, in turn, in short slices: `transition()` as the
 application's role; psycopg with prepared statements and without any rule, statement by statement; django-

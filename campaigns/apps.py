@@ -14,6 +14,7 @@ class CampaignsConfig(AppConfig):
 
         from campaigns import (
             actions,
+            assistant,
             command_places,
             explain,
             gates,
@@ -36,6 +37,7 @@ class CampaignsConfig(AppConfig):
         actions.register()
         explain.register()
         search.register()
+        assistant.register()
         gates.register()
         live.register()
         rooms.register()

@@ -437,6 +437,31 @@ EMAIL_FILE_PATH = _mail["EMAIL_FILE_PATH"] or None
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("FLIGHTDECK_MAIL_FROM", "flightdeck@" + (ORGANISATION_DOMAIN or "localhost"))
 
+# --- assistant ----------------------------------------------------------------------------------
+# An OpenAI-compatible endpoint. Without one the built-in planner answers, and no text leaves the house.
+ASSISTANT_URL = web_address("FLIGHTDECK_ASSISTANT_URL", "") if env.str("FLIGHTDECK_ASSISTANT_URL", "") else ""
+ASSISTANT_KEY = env.str("FLIGHTDECK_ASSISTANT_KEY", "").strip()
+ASSISTANT_MODELS = {
+    "planner": env.str("FLIGHTDECK_ASSISTANT_PLANNER_MODEL", "").strip(),
+    "answerer": env.str("FLIGHTDECK_ASSISTANT_ANSWERER_MODEL", "").strip(),
+}
+# Asked after two errors; empty: no third attempt.
+ASSISTANT_FALLBACK_MODEL = env.str("FLIGHTDECK_ASSISTANT_FALLBACK_MODEL", "").strip()
+if ASSISTANT_URL and not all(ASSISTANT_MODELS.values()):
+    raise ImproperlyConfigured(
+        "FLIGHTDECK_ASSISTANT_URL needs FLIGHTDECK_ASSISTANT_PLANNER_MODEL and "
+        "FLIGHTDECK_ASSISTANT_ANSWERER_MODEL"
+    )
+ASSISTANT_TIMEOUT_S = positive("FLIGHTDECK_ASSISTANT_TIMEOUT_S", 60, most=600)
+ASSISTANT_RETRY_TIMEOUT_S = positive("FLIGHTDECK_ASSISTANT_RETRY_TIMEOUT_S", 30, most=600)
+ASSISTANT_LEASE_S = positive("FLIGHTDECK_ASSISTANT_LEASE_S", 15)  # a killed process's turns go on after that
+ASSISTANT_TURNS = count("FLIGHTDECK_ASSISTANT_TURNS", 50, most=1000)  # at a time, in each process
+ASSISTANT_IDLE = timedelta(
+    hours=positive("FLIGHTDECK_ASSISTANT_IDLE_HOURS", 24)
+)  # then a session is archived
+# Where spans are exported to (OTLP over HTTP); empty: nowhere.
+OTLP_ENDPOINT = web_address("FLIGHTDECK_OTLP_ENDPOINT", "") if env.str("FLIGHTDECK_OTLP_ENDPOINT", "") else ""
+
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = logs.logging_config(env.str("FLIGHTDECK_LOG_LEVEL", "INFO"))
 logs.configure()

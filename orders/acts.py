@@ -17,7 +17,7 @@ from orders.models import LIVE, UNDECIDED, Deal, DealStatus
 from orders.services import deal_locked, deal_withdraw_held
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approval_void
-from tasks_app.lifecycle.transitions import transition
+from tasks_app.lifecycle.transitions import Who, transition
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import User
@@ -81,11 +81,18 @@ def deal_withdraw(*, deal_id: uuid.UUID, user: User, reason: str) -> Deal:
 
 
 @transaction.atomic
-def deal_cancel_ask(*, deal_id: uuid.UUID, user: User, reason: str) -> Approval:
-    """Put to somebody else whether a media buy is cancelled at its seller; approved, update_media_buy is sent
-    as it was shown. Answers the approval.
+def deal_cancel_ask(*, deal_id: uuid.UUID, user: User, reason: str, opened_by: Who | None = None) -> Approval:
+    """Ask people whether a media buy is cancelled at its seller; return the approval.
 
-    Raises ActRefusedError, TransitionError.
+    Args:
+        deal_id: The deal.
+        user: Who wants it cancelled.
+        reason: Why, at most 400 characters.
+        opened_by: Who acted, if that is somebody else.
+
+    Raises:
+        ActRefusedError: It is not possible. Nothing has changed.
+        TransitionError: The deal moved meanwhile.
     """
     _check(may_call_off(user), _NO_RIGHT, reason)
     deal = _mine(deal_id, user)
@@ -100,7 +107,7 @@ def deal_cancel_ask(*, deal_id: uuid.UUID, user: User, reason: str) -> Approval:
     account = str(deal.account_id) if deal.account_id else ""
     wanted = Ask(user=user, task="update_media_buy", seller=deal.seller, account=account, arguments=arguments)
     try:
-        change_ask(wanted)
+        change_ask(wanted, opened_by=opened_by)
     except (AskRefusedError, AskConflictError, OperationRefusedError) as error:
         raise ActRefusedError(f"It cannot be asked for: {error}") from error
     asked = Approval.objects.filter(kind=CHANGE, subject_type="deal", subject_id=deal.pk)

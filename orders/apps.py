@@ -15,6 +15,7 @@ class OrdersConfig(AppConfig):
             answering,
             approvals,
             approved,
+            assistant,
             changed,
             changes,
             conflicts,
@@ -62,6 +63,7 @@ class OrdersConfig(AppConfig):
         conflicts.register()
         explain.register()
         search.register()
+        assistant.register()
         finding_actions.register()
         reader_register(reconcile.READER)
         chore_register("mirrors_woken", mirror.mirrors_wake)

@@ -21,6 +21,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.approvals import bulk as bulk_decisions
         from tasks_app.approvals import explain as approvals_explain
         from tasks_app.approvals import telling as approvals_telling
+        from tasks_app.assistant import setup as assistant
         from tasks_app.commands import explain as commands_explain
         from tasks_app.commands import kill_switch, messages, questions, seller_gate
         from tasks_app.commands import search as commands_search
@@ -138,6 +139,7 @@ class TasksAppConfig(AppConfig):
         handlers.register()
         bulk.register()
         trouble_selectors.register()
+        assistant.register()
         for room in (
             approvals_explain,
             operations_explain,

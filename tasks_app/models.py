@@ -9,6 +9,14 @@ from tasks_app.approvals.records import (
     Delegation,
     LinkUse,
 )
+from tasks_app.assistant.models import (
+    AssistantMode,
+    AssistantProposal,
+    AssistantSession,
+    AssistantStep,
+    AssistantToolCall,
+    AssistantTurn,
+)
 from tasks_app.commands.models import Command, CommandDecision, KillSwitch, OutgoingMessage
 from tasks_app.desk.saved import SavedFilter
 from tasks_app.events.models import EventCount, EventDelivery, EventStream, EventSubscription
@@ -45,6 +53,12 @@ __all__ = [
     "ApprovalEscalation",
     "ApprovalNote",
     "ApprovalPolicy",
+    "AssistantMode",
+    "AssistantProposal",
+    "AssistantSession",
+    "AssistantStep",
+    "AssistantToolCall",
+    "AssistantTurn",
     "AuditEntry",
     "CallLease",
     "Command",

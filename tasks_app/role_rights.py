@@ -306,10 +306,33 @@ TABLES: dict[str, May] = {
     ),
     "tasks_app_workercluster": May(insert="a cluster runs", update="it still runs", delete="it is gone"),
     "tasks_app_workflowevent": May(insert="what happened to a graph"),
+    # The assistant.
+    "tasks_app_assistantmode": May(insert="a setting of the assistant's mode"),
+    "tasks_app_assistantproposal": May(
+        insert="a change that the assistant proposes",
+        update="confirmed or dismissed; its second half asked for or given up",
+        columns=("approvals", "remaining", "error", "confirmed_at", "dismissed_at"),
+    ),
+    "tasks_app_assistantsession": May(
+        insert="a conversation begins",
+        update="it goes on, is archived or restored",
+        columns=("title", "preferences", "messages", "last_active_at", "archived_at"),
+    ),
+    "tasks_app_assistantstep": May(insert="a step of a turn"),
+    "tasks_app_assistanttoolcall": May(
+        insert="a tool that a model asked for",
+        update="its result or its error",
+        columns=("result", "error", "refused", "duration_ms", "ended_at"),
+    ),
+    "tasks_app_assistantturn": May(
+        insert="a question to the assistant, with its first entry",
+        update=f"its checkpoint and its lease; {LOCKED}",
+        columns=("version", "messages", "plan", "partial", "reply", "lease_holder", "lease_until"),
+    ),
 }
 
 DOORS: dict[str, str] = {
-    **lifecycle_doors("operation", "approval", "job", "step"),
+    **lifecycle_doors("operation", "approval", "job", "step", "assistant_turn"),
     "fd_approval_escalate": "a question put to further roles or given more time, with its entry",
     "fd_steps_claim": "takes the next steps, with the entry and event of each",
     "fd_steps_done": "completes steps and releases what follows, with the entry and event of each",

@@ -28,8 +28,9 @@ _ENDS_BY_ITSELF = (
     "playwright/driver",
 )
 _DATABASE = "bin/postgres -D"
-# What serves the whole session: the database too.
-_OF_THE_SESSION = (_DATABASE, *_ENDS_BY_ITSELF)
+_MODEL_SERVER = "-m tests.assistant.model_server"
+# What serves the whole session: the database and the model server too.
+_OF_THE_SESSION = (_DATABASE, _MODEL_SERVER, *_ENDS_BY_ITSELF)
 # In the environment of whatever a tester starts, and of whatever that starts: the tester's process id.
 _TESTER = "STARTED_BY_TESTER"
 

@@ -1,6 +1,6 @@
-"""How much of a long test runs: a short round in `make test`, everything in `make test-deep`.
+"""Short rounds of long tests in `make test`, full rounds in `make test-deep`.
 
-A parametrised test with a database runs three of its cases in a short round, unless it is marked
+A parametrised test with a database runs two of its cases in a short round, unless it is marked
 ``all_cases`` or asked for by its name. `make test-deep` sets ``ROUNDS=1``. ``ROUNDS=50`` plays fifty times as
 many random stories, and other ones; ``ARGS=--hypothesis-seed=N`` repeats a run.
 """
@@ -16,7 +16,7 @@ from typing import TypeVar
 import pytest
 
 T = TypeVar("T")
-_MOST_CASES = 3
+_MOST_CASES = 2
 _DATABASES = frozenset({"db", "django_db_setup", "committed_db", "agency"})
 _ROUNDS = int(os.environ.get("ROUNDS") or 0)
 
@@ -47,7 +47,7 @@ def has_fixed_examples() -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep three cases of each parametrised test with a database, of those that ``-m`` selected."""
+    """Keep two cases of each parametrised test with a database, of those that ``-m`` selected."""
     asked_by_name = config.option.keyword or any("::" in argument for argument in config.args)
     if _ROUNDS or asked_by_name:
         return

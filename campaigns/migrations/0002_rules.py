@@ -1,4 +1,4 @@
-"""The status of campaigns."""
+"""Triggers and numbers of campaigns."""
 
 from django.db import migrations
 

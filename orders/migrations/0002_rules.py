@@ -1,4 +1,4 @@
-"""The status of deals, and what the database refuses of deals and their lines (`sql/`)."""
+"""Triggers and numbers of deals and their lines (`sql/`)."""
 
 from pathlib import Path
 

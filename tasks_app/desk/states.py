@@ -79,6 +79,11 @@ _FACES: dict[str, Face] = {
             "processing": "Processing",
             "dispatching": "Dispatching",
             "executing": "Executing",
+            "init": "Starting",
+            "planning": "Planning",
+            "llm_call": "Asking the model",
+            "tool_execution": "Reading data",
+            "synthesis": "Writing the reply",
             "active": "active",
         },
         "seller": {

@@ -10,7 +10,7 @@ from pathlib import Path
 from tasks_app.lifecycle.descriptions import DESCRIPTIONS, PLACEHOLDERS
 
 _DATA = Path(__file__).parent / "data"
-ENTITIES = ("approval", "campaign", "deal", "job", "operation", "step")
+ENTITIES = ("approval", "assistant_turn", "campaign", "deal", "job", "operation", "step")
 
 
 @dataclass(frozen=True, kw_only=True)

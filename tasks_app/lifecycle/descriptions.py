@@ -55,4 +55,13 @@ _JOB = {
     **{(state, "EXPIRED"): "TTL exceeded without completion" for state in _WORKING},
     **{(ended, "DELETED"): "Soft-deleted from user view" for ended in ("FAILED", "CANCELLED", "EXPIRED")},
 }
-DESCRIPTIONS: dict[str, dict[Edge, str]] = {"job": _JOB, "operation": _OPERATION, "step": _STEP}
+_TURN = {
+    (state, "failed"): f"The assistant failed in the state {state}"
+    for state in ("init", "planning", "llm_call", "tool_execution", "synthesis")
+}
+DESCRIPTIONS: dict[str, dict[Edge, str]] = {
+    "assistant_turn": _TURN,
+    "job": _JOB,
+    "operation": _OPERATION,
+    "step": _STEP,
+}

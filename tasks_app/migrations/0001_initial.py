@@ -7,6 +7,7 @@ import django.db.models.fields.json
 import django.db.models.functions.text
 import django.utils.timezone
 import encrypted_fields.fields
+import tasks_app.assistant.types
 import tasks_app.ids
 import tasks_app.lifecycle.status_field
 import tasks_app.sellers.headers
@@ -340,6 +341,129 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='AssistantSession',
+            fields=[
+                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('title', models.CharField(blank=True, max_length=120)),
+                ('channel', models.CharField(choices=[('page', 'page'), ('api', 'api'), ('command', 'command')], max_length=10)),
+                ('preferences', models.JSONField(default=dict)),
+                ('messages', models.JSONField(default=list)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('last_active_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('archived_at', models.DateTimeField(null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['-last_active_at'],
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='AssistantMode',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('mode', models.CharField(choices=[('normal', 'normal'), ('read_only', 'read only'), ('lockdown', 'lockdown')], max_length=10)),
+                ('reason', models.TextField()),
+                ('set_by', models.CharField(max_length=80)),
+                ('at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('session', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='modes', to='tasks_app.assistantsession')),
+            ],
+            options={
+                'ordering': ['-id'],
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='AssistantTurn',
+            fields=[
+                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('version', models.PositiveIntegerField(default=1, editable=False)),
+                ('status_since', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('status', tasks_app.lifecycle.status_field.StatusField(choices=[('init', 'init'), ('planning', 'planning'), ('llm_call', 'llm call'), ('tool_execution', 'tool execution'), ('synthesis', 'synthesis'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled')], default=tasks_app.assistant.types.TaskState['INIT'], editable=False, max_length=50, protected=True)),
+                ('number', models.PositiveIntegerField()),
+                ('question', models.TextField()),
+                ('opened', models.JSONField(null=True)),
+                ('messages', models.JSONField(default=list)),
+                ('plan', models.TextField(blank=True)),
+                ('partial', models.TextField(blank=True)),
+                ('reply', models.TextField(blank=True)),
+                ('error', models.TextField(blank=True)),
+                ('trace_id', models.CharField(max_length=64)),
+                ('lease_holder', models.UUIDField(null=True)),
+                ('lease_until', models.DateTimeField(null=True)),
+                ('ended_at', models.DateTimeField(null=True)),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='turns', to='tasks_app.assistantsession')),
+            ],
+            options={
+                'ordering': ['-id'],
+                'permissions': [('use_assistant', 'May talk to the assistant'), ('govern_assistant', "May set the assistant's mode")],
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='AssistantToolCall',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('call_id', models.CharField(max_length=120)),
+                ('tool', models.CharField(max_length=60)),
+                ('arguments', models.JSONField()),
+                ('result', models.JSONField(null=True)),
+                ('error', models.TextField(blank=True)),
+                ('refused', models.BooleanField(default=False)),
+                ('duration_ms', models.PositiveIntegerField(default=0)),
+                ('at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('ended_at', models.DateTimeField(null=True)),
+                ('turn', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tool_calls', to='tasks_app.assistantturn')),
+            ],
+            options={
+                'ordering': ['id'],
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='AssistantStep',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('state', models.CharField(choices=[('init', 'init'), ('planning', 'planning'), ('llm_call', 'llm call'), ('tool_execution', 'tool execution'), ('synthesis', 'synthesis'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled')], max_length=20)),
+                ('span_id', models.CharField(max_length=16)),
+                ('model_role', models.CharField(blank=True, choices=[('planner', 'planner'), ('answerer', 'answerer')], max_length=10)),
+                ('model', models.CharField(blank=True, max_length=120)),
+                ('duration_ms', models.PositiveIntegerField()),
+                ('tokens_used', models.PositiveIntegerField(default=0)),
+                ('stale', models.BooleanField(default=False)),
+                ('at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('turn', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='steps', to='tasks_app.assistantturn')),
+            ],
+            options={
+                'ordering': ['id'],
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='AssistantProposal',
+            fields=[
+                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('tool', models.CharField(max_length=60)),
+                ('arguments', models.JSONField()),
+                ('summary', models.TextField()),
+                ('subject_type', models.CharField(max_length=32)),
+                ('subject_id', models.UUIDField(null=True)),
+                ('approvals', models.JSONField(default=list)),
+                ('remaining', models.JSONField(null=True)),
+                ('error', models.TextField(blank=True)),
+                ('at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('confirmed_at', models.DateTimeField(null=True)),
+                ('dismissed_at', models.DateTimeField(null=True)),
+                ('call', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='proposal', to='tasks_app.assistanttoolcall')),
+                ('turn', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='proposals', to='tasks_app.assistantturn')),
+            ],
+            options={
+                'ordering': ['id'],
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
             name='AuditEntry',
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),
@@ -411,6 +535,24 @@ class Migration(migrations.Migration):
                 ('user', models.CharField(blank=True, max_length=80)),
                 ('at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('command', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='tasks_app.command')),
+            ],
+            options={
+                'ordering': ['id'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Decision',
+            fields=[
+                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('actor', models.CharField(max_length=80)),
+                ('actor_name', models.CharField(max_length=160)),
+                ('verdict', models.CharField(choices=[('approve', 'Approve'), ('reject', 'Reject')], max_length=8)),
+                ('comment', models.TextField(blank=True)),
+                ('evidence_digest', models.CharField(max_length=64)),
+                ('at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('on_behalf_of', models.CharField(blank=True, max_length=80)),
+                ('on_behalf_of_name', models.CharField(blank=True, max_length=160)),
+                ('approval', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='tasks_app.approval')),
             ],
             options={
                 'ordering': ['id'],
@@ -1295,24 +1437,37 @@ class Migration(migrations.Migration):
                 'ordering': ['id'],
             },
         ),
-        migrations.CreateModel(
-            name='Decision',
-            fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('actor', models.CharField(max_length=80)),
-                ('actor_name', models.CharField(max_length=160)),
-                ('verdict', models.CharField(choices=[('approve', 'Approve'), ('reject', 'Reject')], max_length=8)),
-                ('comment', models.TextField(blank=True)),
-                ('evidence_digest', models.CharField(max_length=64)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('on_behalf_of', models.CharField(blank=True, max_length=80)),
-                ('on_behalf_of_name', models.CharField(blank=True, max_length=160)),
-                ('approval', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='decisions', to='tasks_app.approval')),
-            ],
-            options={
-                'ordering': ['id'],
-                'constraints': [models.UniqueConstraint(fields=('approval', 'actor'), name='one_decision_per_person'), models.UniqueConstraint(condition=models.Q(('on_behalf_of', ''), _negated=True), fields=('approval', 'on_behalf_of'), name='one_decision_on_behalf_of_each')],
-            },
+        migrations.AddIndex(
+            model_name='assistantsession',
+            index=models.Index(fields=['user', '-last_active_at'], name='assistant_session_by_user'),
+        ),
+        migrations.AddIndex(
+            model_name='assistantsession',
+            index=models.Index(condition=models.Q(('archived_at__isnull', True)), fields=['last_active_at'], name='assistant_session_active'),
+        ),
+        migrations.AddIndex(
+            model_name='assistantturn',
+            index=models.Index(condition=models.Q(('ended_at__isnull', True)), fields=['id'], name='assistant_turn_open'),
+        ),
+        migrations.AddConstraint(
+            model_name='assistantturn',
+            constraint=models.UniqueConstraint(fields=('session', 'number'), name='assistant_turn_numbered'),
+        ),
+        migrations.AddConstraint(
+            model_name='assistanttoolcall',
+            constraint=models.UniqueConstraint(fields=('turn', 'call_id'), name='assistant_call_once'),
+        ),
+        migrations.AddIndex(
+            model_name='assistantproposal',
+            index=models.Index(condition=models.Q(('remaining__isnull', False)), fields=['id'], name='assistant_proposal_remaining'),
+        ),
+        migrations.AddConstraint(
+            model_name='decision',
+            constraint=models.UniqueConstraint(fields=('approval', 'actor'), name='one_decision_per_person'),
+        ),
+        migrations.AddConstraint(
+            model_name='decision',
+            constraint=models.UniqueConstraint(condition=models.Q(('on_behalf_of', ''), _negated=True), fields=('approval', 'on_behalf_of'), name='one_decision_on_behalf_of_each'),
         ),
         migrations.AddIndex(
             model_name='decisionbatch',

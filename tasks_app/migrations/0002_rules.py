@@ -1,4 +1,4 @@
-"""What the database itself refuses or decides (`sql/`), the entities' statuses, and the first rows."""
+"""Triggers and functions (`sql/`), those of each entity's status, and the first rows."""
 
 from pathlib import Path
 
@@ -38,7 +38,9 @@ _POLICIES = [
 
 
 def first_rows(apps, _editor):
-    apps.get_model("tasks_app", "Actor").objects.create(key="system", kind="system", name="System")
+    actors = apps.get_model("tasks_app", "Actor").objects
+    actors.create(key="system", kind="system", name="System")
+    actors.create(key="agent:assistant", kind="agent", name="Assistant")
     policies = apps.get_model("tasks_app", "ApprovalPolicy").objects
     for policy in _POLICIES:
         policies.create(actor="system", reason="Comes with Flightdeck", **policy)
@@ -97,6 +99,7 @@ class Migration(migrations.Migration):
                 "ended_at",
             ],
         ),
+        *install_entity("assistant_turn", "tasks_app_assistantturn", moved=["error", "ended_at"]),
         *(install_sql(_SQL / f"{name}.sql") for name in ("operations", "approvals", "steps")),
         migrations.RunPython(first_rows, migrations.RunPython.noop),
     ]

@@ -39,12 +39,15 @@ TURN_KILL_SWITCH = "tasks_app.turn_kill_switch"
 MANAGE_POLICIES = "tasks_app.manage_policies"
 ADMINISTRATOR = "Administrator"
 VIEW_SECURITY_LOG = "tasks_app.view_securityevent"
+USE_ASSISTANT = "tasks_app.use_assistant"
+GOVERN_ASSISTANT = "tasks_app.govern_assistant"
+VIEW_TURNS = "tasks_app.view_assistantturn"
 _PEOPLE = ("tasks_app.view_user", "tasks_app.view_team", "tasks_app.view_advertiser", "auth.view_group")
 _COMMANDS = ("tasks_app.view_command", "tasks_app.view_killswitch")
 
 ROLES: dict[str, tuple[str, ...]] = {
-    "Buyer": (*_READ, SUBMIT_CAMPAIGN, CANCEL_DEAL),
-    "Approver": (*_READ, DECIDE),
+    "Buyer": (*_READ, SUBMIT_CAMPAIGN, CANCEL_DEAL, USE_ASSISTANT),
+    "Approver": (*_READ, DECIDE, USE_ASSISTANT),
     "Ad Ops": (
         *_READ,
         STEER_OPERATION,
@@ -57,8 +60,9 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_RECONCILIATION,
         *_COMMANDS,
         CHANGE_SELLER,
+        USE_ASSISTANT,
     ),
-    "Finance": _READ,
+    "Finance": (*_READ, USE_ASSISTANT),
     "Auditor": (
         *_READ,
         "tasks_app.view_webhookdelivery",
@@ -68,6 +72,8 @@ ROLES: dict[str, tuple[str, ...]] = {
         "tasks_app.view_actor",
         *_PEOPLE,
         VIEW_SECURITY_LOG,
+        USE_ASSISTANT,
+        VIEW_TURNS,
     ),
     "Integration": (*_READ, SUBMIT_CAMPAIGN, SEND_OPERATION, DELIVER_EVENT),
     "Administrator": (
@@ -89,6 +95,9 @@ ROLES: dict[str, tuple[str, ...]] = {
         *_RECONCILIATION,
         "tasks_app.view_actor",
         VIEW_SECURITY_LOG,
+        USE_ASSISTANT,
+        GOVERN_ASSISTANT,
+        VIEW_TURNS,
         *(
             f"tasks_app.{verb}_{model}"
             for model in ("user", "team", "advertiser", "seller", "account")

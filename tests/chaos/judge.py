@@ -1,4 +1,4 @@
-"""What must hold at the end of a run: our rows compared with the sellers' own books."""
+"""The conditions at the end of a run: our rows compared with the sellers' own books."""
 
 from __future__ import annotations
 

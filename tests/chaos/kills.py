@@ -1,4 +1,4 @@
-"""Whom a run kills (SIGKILL), and after how many purchases."""
+"""The processes that a run kills (SIGKILL), and after how many purchases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to each purchase. The shares of the kinds are fixed; the seed picks order and details."""
+"""The plan of a run: one scenario per purchase, in fixed shares; the seed picks order and details."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.chaos.product import erase
 from tests.database import Database, migrated_project, point_django_at
 from tests.rounds import rounds
 
-OPERATIONS = min(rounds(30, 120), 1_000)
+OPERATIONS = min(rounds(20, 120), 1_000)
 IS_SHORT = not rounds(0, 1)
 
 

@@ -12,6 +12,7 @@ import pytest
 from tasks_app.adcp.types import Capabilities
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
+from tasks_app.assistant.models import ASSISTANT
 from tasks_app.management.commands.add_seller import _lines
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.people.models import Actor, User
@@ -33,7 +34,7 @@ def add(faulty: FakeSeller, *more: str, name: str = "Norrland Digital") -> Any:
 
 def assert_nothing_kept() -> None:
     assert not Seller.objects.exists()
-    assert not Actor.objects.filter(kind=Actor.Kind.AGENT).exists()
+    assert not Actor.objects.filter(kind=Actor.Kind.AGENT).exclude(key=ASSISTANT).exists()
 
 
 def test_people_read_what_it_can_and_what_it_cannot(faulty: FakeSeller) -> None:

@@ -267,5 +267,5 @@ def test_a_taken_port_is_said_so() -> None:
             supervisor.require_free_port(taken.getsockname()[1])
 
 
-def test_the_procfile_names_web_and_worker() -> None:
-    assert list(supervisor.procfile()) == ["web", "worker"]
+def test_the_procfile_names_every_process() -> None:
+    assert list(supervisor.procfile()) == ["web", "worker", "assistant"]

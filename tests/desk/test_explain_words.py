@@ -28,7 +28,11 @@ from tasks_app.sellers.models import Account
 
 _DATA = Path(tasks_app.lifecycle.__file__).parent / "data"
 _AT = datetime(2026, 11, 18, 12, tzinfo=UTC)
-_DECLARED = {path.stem: json.loads(path.read_text()) for path in sorted(_DATA.glob("*.json"))}
+_DECLARED = {
+    path.stem: json.loads(path.read_text())
+    for path in sorted(_DATA.glob("*.json"))
+    if path.stem != "assistant_turn"  # a person's own question, not an object of the house
+}
 _QUESTION = Pending(reference="APR-2026-000007", title="Book Norrland", due_at=_AT, able=("Maya",))
 _OPENS = Mover(right=CHANGE_SELLER, does="switch the seller on, on its page")
 _WAIT = Wait(type="operation", since=_AT, until=_AT + timedelta(hours=1), words="Norrland has it")

@@ -177,7 +177,26 @@ def _package(line: Any) -> dict[str, Any]:
     }
 
 
-ACTIONS: dict[str, Callable[..., None]] = {"submit": submit, "decide": decide, "settle": settle}
+def answer(turn_id: str) -> None:
+    """The assistant answers a question."""
+    import asyncio
+
+    from tasks_app.assistant.clients.builtin import BuiltInPlanner
+    from tasks_app.assistant.models import AssistantTurn
+    from tasks_app.assistant.runner import answer_turn
+    from tests.assistant.fakes import shared_thread
+
+    with shared_thread():
+        turn = AssistantTurn.objects.get(pk=turn_id)
+        asyncio.run(answer_turn(turn, BuiltInPlanner()))
+
+
+ACTIONS: dict[str, Callable[..., None]] = {
+    "submit": submit,
+    "decide": decide,
+    "settle": settle,
+    "answer": answer,
+}
 
 if __name__ == "__main__":
     main()

@@ -16,11 +16,12 @@ from psycopg.types.json import Jsonb
 from campaigns.models import Campaign
 from orders.models import Deal
 from tasks_app.approvals.models import Approval
+from tasks_app.assistant.models import AssistantTurn
 from tasks_app.database_rights import doors_declared
 from tasks_app.jobs.models import Job, Step
 from tasks_app.operations.models import Operation
 
-ENTITIES = {model.entity: model for model in (Approval, Campaign, Deal, Job, Operation, Step)}
+ENTITIES = {model.entity: model for model in (Approval, AssistantTurn, Campaign, Deal, Job, Operation, Step)}
 PATH = "search_path=pg_catalog, public, pg_temp"
 OURS = re.compile(r"(?<![\w.'])(?:tasks_app|orders|campaigns)_[a-z]+\b(?!')")
 _EVERYBODY = (

@@ -51,7 +51,7 @@ _ROW = re.compile(
 )
 
 _NAMED = r"(?:`[a-z0-9_]+`(?:, )?)+|nothing"
-_CHANGES = re.compile(rf"^\| (?P<entity>[a-z]+) \| (?P<moved>{_NAMED}) \| (?P<noted>{_NAMED}) \|$")
+_CHANGES = re.compile(rf"^\| (?P<entity>[a-z_]+) \| (?P<moved>{_NAMED}) \| (?P<noted>{_NAMED}) \|$")
 
 
 def declared_rows() -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:

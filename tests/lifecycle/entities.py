@@ -9,13 +9,16 @@ from tasks_app import ids
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import approval_open
+from tasks_app.assistant.models import AssistantTurn
+from tasks_app.assistant.services import ask
+from tasks_app.assistant.types import Channel
 from tasks_app.jobs.models import Job, Step
 from tasks_app.lifecycle.models import AuditEntry, OutboxEvent, Stateful
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import create
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation
-from tests.factories import make_deal, make_seller, make_team
+from tests.factories import make_deal, make_seller, make_team, make_user
 
 
 def make_campaign(**fields: Any) -> Campaign:
@@ -71,8 +74,13 @@ def make_approval(**fields: Any) -> Approval:
     return approval_open(question=question, requested_by="system", opened_by="system")
 
 
+def make_turn() -> AssistantTurn:
+    return ask(user=make_user("Buyer"), question="What waits for me?", channel=Channel.API)
+
+
 MAKERS = {
     "approval": make_approval,
+    "assistant_turn": make_turn,
     "campaign": make_campaign,
     "deal": make_deal,
     "job": make_job,

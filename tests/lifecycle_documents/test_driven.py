@@ -32,11 +32,24 @@ Edges = set[tuple[str, str]]
 _KINDS = (None, DEAL, PO_NUMBER, GATE, LATE, DIFFERENT, CHANGE, CHANGE_NOT_SHOWN, CONFLICT)
 _OPEN_STEPS = ("received", "queued", "executing", "awaiting_tool", "awaiting_user_confirmation")
 _RUNNING = ("QUEUED", "PROCESSING", "PREVIEW")  # where a job can stand once its commit is over
+_RUNNING_TURNS = ("init", "planning", "llm_call", "tool_execution", "synthesis")
 _PENDING = ("submitted", "working", "input_required", "auth_required")
 
 # Who moves a job, a step, an operation or an approval: {function: {(from, …): (to, …)}}. A new call of
 # transition() in these rooms has to be entered here, or test_no_driver_is_forgotten fails.
 DRIVERS: dict[str, dict[str, dict[tuple[str, ...], tuple[str, ...]]]] = {
+    "assistant_turn": {
+        "assistant/journal.py:_move": {
+            ("init",): ("planning",),
+            ("init", "planning", "tool_execution"): ("llm_call",),
+            ("llm_call",): ("tool_execution", "synthesis"),
+            ("synthesis",): ("completed",),
+            _RUNNING_TURNS: ("failed",),
+        },
+        "assistant/turns.py:clear_stale_turns": {_RUNNING_TURNS: ("failed",)},
+        "assistant/turns.py:fail_turn": {_RUNNING_TURNS: ("failed",)},
+        "assistant/services.py:stop": {_RUNNING_TURNS: ("cancelled",)},
+    },
     "approval": {
         "approvals/services.py:approval_void": {("open",): ("voided",)},
         "approvals/services.py:_amended": {("open",): ("voided",)},

@@ -324,6 +324,7 @@ def test_what_is_due_by_itself_is_looked_after() -> None:
             "gates_opened",
             "conflicts_asked",
             "credentials_used",
+            *("assistant_proposals_continued", "assistant_sessions_archived", "assistant_turns_cleared"),
             "accounts_read",
             "expired_jobs",
             "nested_jobs_ended",

@@ -198,7 +198,7 @@ BY_OTHERS = {
         ("step", "executing", "completed"),
         ("job", "PROCESSING", "COMPLETED"),
     },
-    "other amounts are approved": {("approval", "", "open"), ("job", "", "PENDING")},
+    "other amounts are approved": {("job", "", "PENDING")},
     "a late purchase is kept": {("deal", "booking", "booked")},
 }
 

@@ -53,7 +53,7 @@ def lives_on(sale: Booking) -> None:
 
 @pytest.mark.parametrize(
     ("point", "stands", "published", "asked"),
-    [pytest.param(*p, id=p[0]) for p in sample_cases(POINTS)],
+    [pytest.param(*p, id=p[0]) for p in sample_cases(POINTS, most=3)],
 )
 def test_killed_at(
     committed_db: Database, well: FakeSeller, point: str, stands: str, published: bool, asked: int

@@ -22,6 +22,10 @@ from tasks_app.approvals.services import (
 )
 from tasks_app.approvals.subjects import questions_look_again
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
+from tasks_app.assistant.models import AssistantProposal, AssistantToolCall
+from tasks_app.assistant.proposals import continue_proposals
+from tasks_app.assistant.services import ask
+from tasks_app.assistant.types import Channel
 from tasks_app.commands.questions import gates_ask_again
 from tasks_app.jobs.endings import job_cancel, nested_end, nested_end_due
 from tasks_app.jobs.expiry import jobs_expire_due
@@ -212,7 +216,28 @@ def handed(bench: Bench, **_: Any) -> Case:
 
 
 # What the work is called, the modules that do it, and how it is tried.
+def proposals(**_: Any) -> Case:
+    """Two whose first change is gone: the second is given up."""
+    turn = ask(user=make_user("Buyer"), question="Move 10", channel=Channel.API)
+    bad, well = (
+        AssistantProposal.objects.create(
+            turn=turn,
+            call=AssistantToolCall.objects.create(turn=turn, call_id=name, tool="gone", arguments={}),
+            tool="gone",
+            arguments={},
+            summary="Move 10",
+            subject_type="deal",
+            remaining={"amount": 10},
+        )
+        for name in ("bad", "well")
+    )
+    poison("tasks_app_assistantproposal", bad.pk)
+    continue_proposals()
+    return bad.pk, lambda: AssistantProposal.objects.get(pk=well.pk).error
+
+
 OF_PEOPLE: list[Tried] = [
+    ("assistant_proposals_continued", "tasks_app.assistant.proposals", proposals),
     ("gates_opened", "tasks_app.commands.questions", gates),
     ("conflicts_asked", "tasks_app.operations.conflicts", contradictions),
     ("approval_expiry", "tasks_app.approvals.services", expiry),

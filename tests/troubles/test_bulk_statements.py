@@ -38,6 +38,8 @@ ALLOWED: dict[Place, str] = {
     ("tasks_app.approvals.subjects", "_held"): WHOLE,
     ("tasks_app.approvals.subjects", "_look_again"): WHOLE,
     ("tasks_app.approvals.telling", "_tell"): APART,
+    ("tasks_app.assistant.turns", "clear_stale_turns"): OURS,
+    ("tasks_app.assistant.sessions", "archive_idle_sessions"): OURS,
     ("tasks_app.commands.messages", "_due"): BY_KEY,
     ("tasks_app.events.delivery", "_MOVE"): BY_KEY,
     ("tasks_app.events.delivery", "_TAKE"): BY_KEY,
@@ -117,6 +119,7 @@ ALLOWED: dict[Place, str] = {
 # How many they are, where there are several.
 MORE: dict[Place, int] = {
     ("campaigns.actions", "allocate"): 2,
+    ("tasks_app.assistant.turns", "clear_stale_turns"): 2,
     ("orders.booking", "deal_adopt"): 2,
     ("tasks_app.events.retention", "events_prune"): 2,
     ("tasks_app.jobs.engine", "_queue"): 2,

@@ -45,6 +45,8 @@ PASSES = {
 }
 # Chores that handle no rows one by one: a statement for all of them, or a wake-up of a worker.
 WHOLE = {
+    "assistant_sessions_archived",
+    "assistant_turns_cleared",
     "events_pruned",
     "outside_events_forgotten",
     "notifications_forgotten",
@@ -73,7 +75,7 @@ NAMED = {
 }
 # Kinds of rows that nobody asks an explanation of: whose decisions they were sees what became of them; a
 # delivery has a page, and stays on it.
-UNEXPLAINED = {"decision_batch", "webhook_delivery"}
+UNEXPLAINED = {"assistant_proposal", "decision_batch", "webhook_delivery"}
 # They hand a row's trouble on to where it is put back, or tell it as that row's own refusal.
 _BESIDE = {
     *("tasks_app.approvals.together", "tasks_app.reconciliation.findings"),

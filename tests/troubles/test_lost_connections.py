@@ -18,7 +18,12 @@ from tests.support import PATIENCE_S
 from tests.troubles.reached import trees
 
 # Who raises it all the same: what hands it on, and why that stops nothing.
-RAISES = {("tasks_app.jobs.schedules", "_start_or_tell"): "its row is put back, and started a little later"}
+_GOES_ON = "another run continues the turn when its lease has run out"
+RAISES = {
+    ("tasks_app.assistant.executor", "_take_step"): _GOES_ON,
+    ("tasks_app.assistant.executor", "execute_task_safe"): _GOES_ON,
+    ("tasks_app.jobs.schedules", "_start_or_tell"): "its row is put back, and started a little later",
+}
 _LOST = {"OperationalError", "InterfaceError"}
 
 

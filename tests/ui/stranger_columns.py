@@ -139,6 +139,9 @@ MODELS_OF_OURS = {
     *("sweeppulse", "sweepoutage"),
     *("securityevent", "loginsession", "secondfactor", "recoverycode", "sendertally", "seennonce"),
     *("requestkey", "calendarfeed", "allocation"),
+    # The assistant has no page yet.
+    *("assistantmode", "assistantproposal", "assistantsession", "assistantstep", "assistanttoolcall"),
+    "assistantturn",
 }
 # JSON that we build, of what sellers say: its shape is ours, what stands in it is theirs.
 BUILT = {

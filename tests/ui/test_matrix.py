@@ -27,6 +27,7 @@ from tasks_app.reconciliation.models import ReconciliationRun
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.factories import make_advertiser, make_team, make_user
+from tests.rounds import rounds
 from tests.ui.actions import ACTIONS, ELSEWHERE
 from tests.ui.matrix import COMMON, EXPECTED, OWN_PROOF
 from tests.ui.pages import page_of
@@ -62,9 +63,10 @@ def test_every_address_is_in_the_table() -> None:
 def test_who_is_let_in_where(
     agency: Agency, letter: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is shown is drawn for everybody; forms that are shown again, for the two who may most."""
+    """In a short round pages are drawn for the two who may most: `test_pages` draws them for every role."""
     found = _walked(agency)
-    if method == "POST" and letter not in "AD":
+    is_drawn = rounds(0, 1) and method == "GET"
+    if letter not in "AD" and not is_drawn:
         monkeypatch.setattr(Template, "render", lambda *_: "")
     walker, before, wrong = walker_of(agency, letter), snapshot(), []
     for address in found:

@@ -90,6 +90,7 @@ HARMLESS = {
     "observation": {"digest", "error_code"}, "reconciliationfinding": {"digest"},
     "commanddecision": {"code"}, "decisionbatchitem": {"code"},
     "seennonce": {"key_id"}, "sellerkey": {"key_id"}, "webhookdelivery": {"key", "key_id"},
+    "assistantmode": {"session"}, "assistantturn": {"session"}, "assistantstep": {"tokens_used"},
     "account": {"setup_url"}, "seller": {"url", "jwks_url", "webhook_secret_previous_until"},
 }  # fmt: skip
 

@@ -114,6 +114,9 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "tasks_app.sellers.timing.timing_clean",
     ),
     "rows and columns of ours, for pages and for their changes": (
+        "orders.assistant.changes.proceed_with_move",
+        "orders.assistant.scoped_deals.deal_links",
+        "orders.assistant.scoped_deals.deal_row",
         "campaigns.buyers.buyer_of",
         "campaigns.dashboard.dashboard",
         "campaigns.stages.as_dict",

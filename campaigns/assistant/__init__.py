@@ -1,0 +1,18 @@
+"""What the assistant can read of campaigns, as tools."""
+
+
+def register() -> None:
+    """Offer the tools, and let campaigns be found by name. Called when the application starts."""
+    from campaigns.assistant import budgets, offers, progress
+    from campaigns.assistant.scoped_campaigns import campaign_names
+    from tasks_app.assistant.tools.names import names_register
+    from tasks_app.assistant.tools.registry import tool_register
+
+    for tool in (
+        budgets.LIST_CAMPAIGNS,
+        budgets.CAMPAIGN_MONEY,
+        offers.COMPARE_OFFERS,
+        progress.CAMPAIGN_PROGRESS,
+    ):
+        tool_register(tool)
+    names_register("campaign", campaign_names)

@@ -1,0 +1,1 @@
+"""Model clients: an OpenAI-compatible endpoint, and the built-in planner."""
