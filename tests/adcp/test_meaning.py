@@ -16,6 +16,7 @@ from tasks_app.adcp.tasks import task_item
 from tasks_app.adcp.types import ENDED_BADLY, MEDIA_BUY_STATUSES, TASK_STATUSES, Seen
 from tasks_app.adcp.webhook_body import read_webhook
 from tests.operations.wire import as_floats
+from tests.tables import each_case
 
 Body = dict[str, Any]
 CREATE, UPDATE = "create_media_buy", "update_media_buy"
@@ -334,8 +335,7 @@ REPLIES: dict[str, tuple[Body, str, str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("way", CALLS)
-@pytest.mark.parametrize("case", REPLIES)
+@each_case(case=REPLIES, way=CALLS)
 def test_a_reply_means_the_same_by_every_transport(case: str, way: str) -> None:
     data, task, status, buy = REPLIES[case]
     seen = CALLS[way](data, task)
@@ -367,9 +367,7 @@ REASONS: dict[str, Body] = {
 EMPTY: dict[str, Any] = {"absent": {}, "null": {"adcp_error": None}, "empty": {"adcp_error": {}}}
 
 
-@pytest.mark.parametrize("way", CALLS)
-@pytest.mark.parametrize("status", sorted(ENDED_BADLY))
-@pytest.mark.parametrize("case", REASONS)
+@each_case(case=REASONS, status=sorted(ENDED_BADLY), way=CALLS)
 def test_why_a_task_ended_is_read_by_every_transport(case: str, status: str, way: str) -> None:
     seen = CALLS[way]({"status": status, **REASONS[case]}, CREATE)
     assert (seen.kind, seen.status) == ("answer", status)
@@ -379,8 +377,7 @@ def test_why_a_task_ended_is_read_by_every_transport(case: str, status: str, way
     assert seen.error.details == {"min": 500}
 
 
-@pytest.mark.parametrize("way", TOLD)
-@pytest.mark.parametrize("status", sorted(ENDED_BADLY))
+@each_case(status=sorted(ENDED_BADLY), way=TOLD)
 def test_why_a_task_ended_is_read_by_every_channel(status: str, way: str) -> None:
     seen = TOLD[way](status, {"adcp_error": EXPLAINED}, CREATE)
     assert seen.status == status
@@ -500,8 +497,7 @@ TASKS: dict[str, tuple[Any, Body | None, str, str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("way", TOLD)
-@pytest.mark.parametrize("case", TASKS)
+@each_case(case=TASKS, way=TOLD)
 def test_a_task_means_the_same_by_every_channel(case: str, way: str) -> None:
     word, result, task, status, buy = TASKS[case]
     seen = TOLD[way](word, result, task)
@@ -528,8 +524,7 @@ BUYS_WORDS: dict[str, tuple[Body | None, str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("way", TOLD)
-@pytest.mark.parametrize("case", BUYS_WORDS)
+@each_case(case=BUYS_WORDS, way=TOLD)
 def test_a_word_that_only_a_buy_has_says_that_the_task_completed(case: str, way: str) -> None:
     """Of a media buy that is named; a webhook's status is never the buy's: the seller is asked."""
     result, status, buy = BUYS_WORDS[case]
@@ -554,8 +549,7 @@ def test_a_record_that_names_the_buy_in_itself_may_have_its_word(way: str, task:
     assert told == (("unknown", None) if way == "webhook" else ("completed", "pending_start"))
 
 
-@pytest.mark.parametrize("way", [way for way in TOLD if not way.startswith("webhook")])
-@pytest.mark.parametrize("status", [None, "", 7])
+@each_case(status=[None, "", 7], way=[way for way in TOLD if not way.startswith("webhook")])
 def test_a_task_without_a_status_is_not_known(status: Any, way: str) -> None:
     assert TOLD[way](status, BUY, CREATE).status == "unknown"
 
@@ -584,9 +578,7 @@ OUTSIDE: dict[str, tuple[Body, Body | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("typed", ["told", "known"])
-@pytest.mark.parametrize("case", OUTSIDE)
+@each_case(case=OUTSIDE, typed=["told", "known"], way=WAYS)
 def test_errors_count_wherever_they_stand(case: str, typed: str, way: str) -> None:
     beside, result, status = OUTSIDE[case]
     body = {**_poll_body("completed", result, CREATE), **beside}
@@ -755,8 +747,10 @@ def test_a_word_is_known_in_any_spelling_and_a_buys_stays_as_it_is(word: Any, pl
         assert plain_word(plain.replace("-", "_")) == plain
 
 
-@pytest.mark.parametrize("word", sorted(TASK_STATUSES | MEDIA_BUY_STATUSES | {"", "requires-approval"}))
-@pytest.mark.parametrize("about", ["call", "poll", "item", "webhook"])
+@each_case(
+    about=["call", "poll", "item", "webhook"],
+    word=sorted(TASK_STATUSES | MEDIA_BUY_STATUSES | {"", "requires-approval"}),
+)
 def test_a_refused_or_failed_answer_is_never_success(about: Any, word: str) -> None:
     for facts in (
         Facts(about=about, failed=True, word=word, names_buy=True, task=CREATE),

@@ -23,6 +23,7 @@ from tasks_app.adcp.signatures.revocations import read_signed
 from tasks_app.adcp.told import Carried
 from tasks_app.adcp.types import QUIRK_A2A_PARAMETERS, DiscoveryError
 from tasks_app.adcp.values import boolean_of, identity_of, number_of, parse_time, text_of, whole_of
+from tests.tables import each_case
 
 from .raw_server import RawServer, Request, Script, response, serve
 from .scripted_seller import PROTOCOLS, a2a_result, answering_with, ask, card, endpoint, rpc, seller
@@ -45,8 +46,7 @@ HOSTILE: list[Any] = [
 READERS = (boolean_of, identity_of, number_of, parse_time, text_of, whole_of)
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
-@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: str(type(value)))
+@each_case(value=HOSTILE, reader=READERS)
 def test_no_reader_of_values_raises(value: Any, reader: Callable[[object], object]) -> None:
     reader(value)
 

@@ -25,6 +25,7 @@ from tasks_app.people.roles import CHANGE_SELLER, DECIDE, STEER_OPERATION
 from tasks_app.reconciliation.explain import finding_answers
 from tasks_app.sellers.explain import account_answers, seller_answers
 from tasks_app.sellers.models import Account
+from tests.tables import each_case
 
 _DATA = Path(tasks_app.lifecycle.__file__).parent / "data"
 _AT = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -92,9 +93,9 @@ def test_every_declared_lifecycle_is_explained() -> None:
     assert set(_DECLARED) == set(_BARE) == set(_FULL)
 
 
-@pytest.mark.parametrize("known", ["bare", "full"])
-@pytest.mark.parametrize(("entity", "status"), _STATES)
-def test_every_declared_state_has_every_answer(entity: str, status: str, known: str) -> None:
+@each_case(state=_STATES, known=["bare", "full"])
+def test_every_declared_state_has_every_answer(state: tuple[str, str], known: str) -> None:
+    entity, status = state
     told = {"bare": _BARE, "full": _FULL}[known][entity](status)
 
     _whole(told)

@@ -16,6 +16,7 @@ from orders.state_machine import (
     from_dsp_flow_status,
 )
 from tests.lifecycle_documents import tables
+from tests.tables import each_row
 
 MACHINES: dict[str, Any] = {"deal": DealStateMachine, "campaign": CampaignStateMachine}
 STATES = {"deal": tables.DEAL_STATES, "campaign": tables.CAMPAIGN_STATES}
@@ -34,7 +35,7 @@ def test_nothing_is_declared_that_the_document_does_not_say() -> None:
         assert machine.declared().edges == said
 
 
-@pytest.mark.parametrize(("kind", "frm", "to"), PAIRS)
+@each_row(("kind", "frm", "to"), PAIRS)
 def test_a_pair_is_permitted_exactly_where_the_table_has_it(kind: str, frm: str, to: str) -> None:
     machine = MACHINES[kind]("order-1", frm)
     descriptions = {(f, t): said for f, t, said in EDGES[kind]}

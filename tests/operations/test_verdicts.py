@@ -16,6 +16,7 @@ from tasks_app.operations.models import PENDING, SETTLED, UNKNOWN_TYPE, Operatio
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.sellers.models import Account, Seller
 from tests.operations.making import TASK, answer, crashed, failed, silent, unknown
+from tests.tables import each_case
 from tests.unsaved import unsaved
 
 NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -168,9 +169,7 @@ def test_a_task_id_that_cannot_be_kept_is_not_bound() -> None:
 # --- news ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("channel", LATER)
-@pytest.mark.parametrize("to", PENDING)
-@pytest.mark.parametrize("status", PENDING)
+@each_case(status=PENDING, to=PENDING, channel=LATER)
 def test_what_is_pending_moves_to_what_the_seller_says(status: str, to: str, channel: str) -> None:
     operation = stands(status, message="Before.", polls=0, seller_news_at=NOW - timedelta(minutes=1))
     wait = {"submitted": 60, "working": 5}.get(to, 30)
@@ -219,9 +218,11 @@ def test_what_is_overdue_stays_a_persons_and_is_looked_at_seldom() -> None:
     assert told.changes == {"context_id": "c-1", "next_poll_at": NOW + timedelta(seconds=900)}
 
 
-@pytest.mark.parametrize("channel", ["reply", *LATER])
-@pytest.mark.parametrize("status", [S.CALLING_ADCP, *PENDING, S.TIMED_OUT])
-@pytest.mark.parametrize("end", ["completed", "canceled", "rejected"])
+@each_case(
+    end=["completed", "canceled", "rejected"],
+    status=[S.CALLING_ADCP, *PENDING, S.TIMED_OUT],
+    channel=["reply", *LATER],
+)
 def test_the_first_end_settles_it(end: str, status: str, channel: str) -> None:
     error = None if end == "completed" else WireError(code="PRODUCT_UNAVAILABLE", message="Sold.")
     payload = {"media_buy_id": "mb-1"} if end == "completed" else None

@@ -17,6 +17,7 @@ from tasks_app.desk.graph import text_width
 from tasks_app.lifecycle.declarations import ENTITIES, Lifecycle, lifecycle
 from tasks_app.lifecycle.diagram import Diagram, Edge, Point, State, diagram
 from tasks_app.lifecycle.places import main_way, places
+from tests.tables import each_row
 
 DECLARED = [(entity, status) for entity in ENTITIES for status in lifecycle(entity).states]
 Segment = tuple[Point, Point]
@@ -60,7 +61,7 @@ def test_ends_stand_below_and_detours_above() -> None:
     assert places(lifecycle("campaign")).ends == ("failed",)  # not final, yet entered from everywhere
 
 
-@pytest.mark.parametrize(("entity", "status"), DECLARED)
+@each_row(("entity", "status"), DECLARED)
 def test_every_declared_lifecycle_is_drawn_whole_and_clear(entity: str, status: str) -> None:
     declared = lifecycle(entity)
     _check(declared, status, diagram(declared, status))
@@ -79,7 +80,7 @@ def test_any_lifecycle_is_drawn_whole_and_clear(drawn: tuple[Lifecycle, str]) ->
     _check(declared, status, diagram(declared, status))
 
 
-@pytest.mark.parametrize(("entity", "status"), DECLARED)
+@each_row(("entity", "status"), DECLARED)
 def test_only_what_leaves_the_present_state_is_bold(entity: str, status: str) -> None:
     declared = lifecycle(entity)
     drawn = diagram(declared, status, list(declared.edges))  # even where all of it was walked
@@ -93,7 +94,7 @@ def test_only_what_leaves_the_present_state_is_bold(entity: str, status: str) ->
     assert len(paths) == len(declared.targets(status))
 
 
-@pytest.mark.parametrize(("entity", "status"), DECLARED)
+@each_row(("entity", "status"), DECLARED)
 def test_the_picture_says_in_words_where_it_is_and_where_it_may_go(entity: str, status: str) -> None:
     declared = lifecycle(entity)
     words = _svg(diagram(declared, status)).get("aria-label") or ""
