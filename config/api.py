@@ -14,6 +14,7 @@ from rest_framework.views import exception_handler
 
 from tasks_app.api.problems import UnreadError, problem
 from tasks_app.approvals.services import DecisionRefusedError
+from tasks_app.assistant.errors import AssistantRefusedError
 from tasks_app.commands.services import CommandRefusedError, IdempotencyKeyConflictError
 from tasks_app.database_connection import is_held_by_another
 from tasks_app.lifecycle.refusals import refusal_of
@@ -97,6 +98,6 @@ def _refusal(error: Exception) -> Response | None:
         return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)
     if isinstance(error, IdempotencyKeyConflictError):
         return problem(409, str(error), code=error.code)
-    if isinstance(error, OperationRefusedError | CommandRefusedError):
+    if isinstance(error, OperationRefusedError | CommandRefusedError | AssistantRefusedError):
         return problem(409, str(error))
     return None

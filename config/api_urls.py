@@ -5,6 +5,12 @@ from rest_framework.routers import SimpleRouter
 
 from campaigns.api.views import CampaignViewSet
 from orders.api.views import DealViewSet, OperationViewSet
+from tasks_app.api.assistant import (
+    AssistantModeViewSet,
+    AssistantProposalViewSet,
+    AssistantSessionViewSet,
+    AssistantTurnViewSet,
+)
 from tasks_app.api.bulk import BulkViewSet
 from tasks_app.api.commands import CommandViewSet, KillSwitchViewSet
 from tasks_app.api.delegations import DelegationViewSet
@@ -30,6 +36,10 @@ router.register("events", OutsideEventViewSet, basename="outside-event")
 router.register("approvals", ApprovalViewSet, basename="approval")
 router.register("delegations", DelegationViewSet, basename="delegation")
 router.register("notifications", NotificationViewSet, basename="notification")
+router.register("assistant/sessions", AssistantSessionViewSet, basename="assistant-session")
+router.register("assistant/turns", AssistantTurnViewSet, basename="assistant-turn")
+router.register("assistant/proposals", AssistantProposalViewSet, basename="assistant-proposal")
+router.register("assistant/modes", AssistantModeViewSet, basename="assistant-mode")
 
 urlpatterns = [
     # Before the router: there `bulk` would be a job’s name.

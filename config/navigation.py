@@ -40,12 +40,14 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Policies", "policy", "tasks_app.approvalpolicy"),
             ("Exchange rates", "currency_exchange", "tasks_app.exchangerate"),
             ("Security log", "shield_person", "tasks_app.securityevent"),
+            ("Assistant turns", "forum", "tasks_app.assistantturn"),
         ),
     ),
     (
         "Administration",
         (
             ("Kill switch", "emergency_home", "tasks_app.killswitch"),
+            ("Assistant", "smart_toy", "tasks_app.assistantmode"),
             ("People", "person", "tasks_app.user"),
             ("Teams", "groups", "tasks_app.team"),
             ("Team webhooks", "forum", "tasks_app.teamwebhook"),
@@ -130,8 +132,13 @@ UNFOLD: dict[str, Any] = {
     "STYLES": [
         lambda request: static("desk/flightdeck.css"),
         lambda request: static("desk/pages.css"),
+        lambda request: static("desk/assistant.css"),
     ],
-    "SCRIPTS": [lambda request: static("desk/flightdeck.js"), lambda request: static("desk/frames.js")],
+    "SCRIPTS": [
+        lambda request: static("desk/flightdeck.js"),
+        lambda request: static("desk/frames.js"),
+        lambda request: static("desk/assistant.js"),
+    ],
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("desk/favicon.svg")}
     ],

@@ -9,6 +9,7 @@ from health_check.views import HealthCheckView
 from campaigns.calendar.pages import calendar_urls, feed_urls
 from config.api_schema import SchemaView
 from tasks_app.approvals.views import approval_link
+from tasks_app.assistant.pages.panel import panel_urls
 from tasks_app.desk.views import desk_urls
 from tasks_app.lifecycle.views import export_urls
 from tasks_app.metrics import metrics_view
@@ -24,6 +25,7 @@ urlpatterns = [
     path("admin/commitments/", include(calendar_urls)),
     path("admin/approvals/open/<str:token>/", approval_link, name="approval_link"),
     path("admin/bell/", bell_view, name="bell"),
+    path("admin/assistant/", include(panel_urls)),
     path("admin/", include(desk_urls)),
     path("admin/account/", include(account_urls)),
     path("admin/", admin.site.urls),

@@ -1,5 +1,7 @@
 """Pictures of a running Flightdeck: `python -m demo.screenshots URL LOGIN [--out DIR]`.
 
+The login asks the assistant a question about a deal first, for pictures of the panel and of the turn's trace.
+
 The password is read from FLIGHTDECK_PASSWORD; where the login has a second factor, its secret from
 FLIGHTDECK_TOTP_SECRET. The dashboard, the approvals queue, the first open approval (or the latest decided
 one), the running campaign with the largest budget (or --campaign), a deal (one booked differently, or the
@@ -52,7 +54,11 @@ PAGES: dict[str, tuple[tuple[str, str], ...]] = {
     "campaign": (("/admin/", ".bars a.lk"), ("/admin/campaigns/campaign/", _FROM_LIST)),
     "deal": (("/admin/orders/deal/?view=differs", _FROM_LIST), ("/admin/orders/deal/", _FROM_LIST)),
     "operations": (("/admin/tasks_app/operation/", ""),),
+    "assistant": (("/admin/orders/deal/?view=differs", _FROM_LIST), ("/admin/orders/deal/", _FROM_LIST)),
+    "trace": (("/admin/tasks_app/assistantturn/", _FROM_LIST),),
 }
+_WITH_PANEL = "assistant"
+_QUESTION = "What is this waiting for?"
 # Links of a page to pages that belong to it: in the rail, saved views, what leads to a form.
 _RAIL = "nav a[href^='/admin/']"
 _BESIDE = "#content .fd-head a[href], a[href$='/add/'], a[href$='/submit/']"
@@ -113,10 +119,13 @@ def take(url: str, login: str, password: str, out: Path, *, every: bool, wanted:
             scheme: Literal["dark", "light"] = "dark" if dark else "light"
             context = browser.new_context(storage_state=signed_in, color_scheme=scheme)
             page = context.new_page()
+            if not found:
+                _converse(page, _find(page, url, PAGES[_WITH_PANEL], ""))
             found = found or _chosen(page, url, wanted) | (_every(page, url) if every else {})
             for name, address in found.items():
                 path = out / f"{name}{suffix}.png"
-                yield _picture(page, address, path, size=size, cut=0 if every else CUT)
+                cut = 0 if every else CUT
+                yield _picture(page, address, path, size=size, cut=cut, with_panel=name == _WITH_PANEL)
             context.close()
 
 
@@ -234,7 +243,19 @@ def _find(page: Page, url: str, places: tuple[tuple[str, str], ...], wanted: str
     raise CannotPictureError(f"{places[-1][0]} lists nothing: run the demo first")
 
 
-def _picture(page: Page, address: str, path: Path, *, size: tuple[int, int], cut: int) -> Path:
+def _converse(page: Page, address: str) -> None:
+    """Ask the assistant about the object of a page, and wait for the reply."""
+    page.goto(address)
+    page.keyboard.press("Control+j")
+    page.fill("#assistant-question", _QUESTION)
+    page.keyboard.press("Enter")
+    page.get_by_text("What was read").last.wait_for()
+    page.locator("#assistant-question").press("Escape")
+
+
+def _picture(
+    page: Page, address: str, path: Path, *, size: tuple[int, int], cut: int, with_panel: bool
+) -> Path:
     """The page as high as it is, so that the rail and what sticks to the window's end stand where they
     belong; `cut`: no higher than that (0: whole)."""
     page.set_viewport_size({"width": size[0], "height": size[1]})
@@ -245,7 +266,12 @@ def _picture(page: Page, address: str, path: Path, *, size: tuple[int, int], cut
     whole = int(page.evaluate("document.documentElement.scrollHeight"))
     height = max(size[1], min(whole, cut) if cut else whole)
     page.set_viewport_size({"width": size[0], "height": height})
+    if with_panel:
+        page.keyboard.press("Control+j")
+        page.get_by_text("What was read").last.wait_for()
     page.screenshot(path=path)
+    if with_panel:
+        page.locator("#assistant-question").press("Escape")
     return path
 
 

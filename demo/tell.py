@@ -24,6 +24,7 @@ _LIMIT_S = 120
 _PATIENCE_S = 60  # with one answer of the API
 _YAML = {"Content-Type": "application/yaml"}
 _JSON = {"Content-Type": "application/json"}
+_QUESTION = "How does Lindqvist Cold Brew stand?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ def interactive(
     buyer = Person(url, logins["Buyer"][0])
     try:
         submit(buyer, progress)
+        converse(buyer, group)
     finally:
         buyer.leave()
     approver, second = logins["Approver"], logins["Administrator"]
@@ -87,6 +89,7 @@ def interactive(
         f"    3. Open the campaign: its job graph moves, sellers answer by reply, webhook and poll.\n"
         f"    4. Aldous Allergy Relief comes back booked differently: decide on that too.\n"
         f"    5. Open a deal for its trail: who moved it, when, why; the hashes verify.\n"
+        f"    6. On any page press Ctrl J and ask the assistant: What is this waiting for?\n"
         f"  The API: {url}/api/docs/, with a token from: .venv/bin/python manage.py api_token {approver[0]}\n"
         f"  Ctrl-C stops everything that was started here.\n",
         flush=True,
@@ -101,6 +104,7 @@ def headless(group: ProcessGroup, progress: Progress, url: str) -> int:
     try:
         told = submit(buyer, progress)
         ended = group.wait(lambda: _go_on(approvers, told, progress), timeout_s=_LIMIT_S)
+        replied = converse(buyer, group)
     finally:
         buyer.leave()
         for approver in approvers:
@@ -111,7 +115,7 @@ def headless(group: ProcessGroup, progress: Progress, url: str) -> int:
     as_expected = [_came_true(one) for one in told]
     group.stop()  # first, so that the summary is the last line
     print(json.dumps(summary), flush=True)
-    return 0 if ended and all(as_expected) and summary["audit_ok"] else 1
+    return 0 if ended and replied and all(as_expected) and summary["audit_ok"] else 1
 
 
 def submit(buyer: Person, progress: Progress) -> list[Told]:
@@ -125,6 +129,17 @@ def submit(buyer: Person, progress: Progress) -> list[Told]:
             progress.say(f"    {problem['field']}: {problem['problem']}")
         told.append(Told(tale=tale, campaign_id=made["id"], reference=made["reference"]))
     return told
+
+
+def converse(buyer: Person, group: ProcessGroup) -> bool:
+    """Ask the assistant one question and print its reply. Return whether there is one."""
+    session = buyer.post("/assistant/sessions/")["id"]
+    turn = buyer.post(f"/assistant/sessions/{session}/turns/", json={"question": _QUESTION})
+    address = f"/assistant/turns/{turn['turn_id']}/"
+    group.wait(lambda: buyer.get(address)["reply"] != "", timeout_s=_PATIENCE_S)
+    reply: str = buyer.get(address)["reply"]
+    print(f"\n  Tomás asks the assistant: {_QUESTION}\n    {reply}", flush=True)
+    return reply != ""
 
 
 def _go_on(approvers: Sequence[Person], told: list[Told], progress: Progress) -> bool:

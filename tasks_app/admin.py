@@ -3,6 +3,7 @@
 from tasks_app.approvals import admin as approvals
 from tasks_app.approvals import delegation_admin as delegations
 from tasks_app.approvals import policy_admin as policies
+from tasks_app.assistant.pages import admin as assistant
 from tasks_app.commands import admin as commands
 from tasks_app.desk import people_admin as people
 from tasks_app.events import admin as events
@@ -20,6 +21,7 @@ from tasks_app.webhooks import admin as webhooks
 
 __all__ = [
     "approvals",
+    "assistant",
     "commands",
     "conflicts",
     "delegations",

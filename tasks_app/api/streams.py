@@ -26,7 +26,10 @@ from tasks_app.jobs.feed import Feed, PageWatcher, Watcher
 from tasks_app.jobs.told import END, HEARTBEAT
 
 log = structlog.get_logger(__name__)
-_PATH = re.compile(r"/api/v1/jobs/[A-Za-z0-9-]+/events/|/admin/[a-z_]+/[a-z_]+/[0-9a-f-]{36}/changes/")
+_PATH = re.compile(
+    r"/api/v1/jobs/[A-Za-z0-9-]+/events/|/admin/[a-z_]+/[a-z_]+/[0-9a-f-]{36}/changes/"
+    r"|/api/v1/assistant/turns/[0-9a-f-]{36}/events/"
+)
 _SEND_WITHIN_S = 30.0
 _TOO_MANY = {"type": "about:blank", "status": 429, "title": "Too many streams are open: close one."}
 

@@ -185,10 +185,9 @@ async def _ask_model(
         try:
             response = await client.respond(role, messages, tools, timeout_s=limit, on_text=on_text)
         except ModelError:
-            smaller = await client.respond_smaller(role, messages, tools, timeout_s=limit)
-            if smaller is None:
+            if not settings.ASSISTANT_FALLBACK_MODEL:
                 raise
-            response = smaller
+            response = await client.respond(role, messages, tools, timeout_s=limit, is_fallback=True)
     span.answered(role, response)
     return response
 

@@ -31,7 +31,8 @@ from tasks_app.people.roles import GOVERN_ASSISTANT, STEER_OPERATION
 
 _STRICTNESS = [Mode.NORMAL, Mode.READ_ONLY, Mode.LOCKDOWN]
 _MINUTE = timedelta(minutes=1)
-_LONGEST_REASON = 400
+LONGEST_REASON = 400
+_MOST_SHOWN = 50
 
 
 class ToolNotAllowedError(Exception):
@@ -43,6 +44,17 @@ def current_mode(session_id: uuid.UUID | None) -> Mode:
     return max((_newest(None), _newest(session_id)), key=_STRICTNESS.index)
 
 
+def restricted_sessions() -> list[AssistantMode]:
+    """Return the settings of single sessions that hold and are stricter than normal, newest first."""
+    newest = (
+        AssistantMode.objects.filter(session__isnull=False)
+        .order_by("session_id", "-id")
+        .distinct("session_id")
+    )
+    holding = AssistantMode.objects.filter(pk__in=newest.values("pk")).exclude(mode=Mode.NORMAL)
+    return list(holding.select_related("session__user")[:_MOST_SHOWN])
+
+
 @transaction.atomic
 def set_mode(*, mode: str, reason: str, user: User, session_id: uuid.UUID | None = None) -> AssistantMode:
     """Set the mode of all sessions, or of one; lockdown ends open turns. Raise AssistantRefusedError."""
@@ -50,8 +62,8 @@ def set_mode(*, mode: str, reason: str, user: User, session_id: uuid.UUID | None
         raise AssistantRefusedError("You have no right to set the assistant's mode.")
     if mode not in _STRICTNESS:
         raise AssistantRefusedError(f"A mode is one of {', '.join(_STRICTNESS)}.")
-    if not reason.strip() or len(reason) > _LONGEST_REASON:
-        raise AssistantRefusedError(f"Give a reason of at most {_LONGEST_REASON} characters.")
+    if not reason.strip() or len(reason) > LONGEST_REASON:
+        raise AssistantRefusedError(f"Give a reason of at most {LONGEST_REASON} characters.")
     if session_id is not None and not AssistantSession.objects.filter(pk=session_id).exists():
         raise AssistantRefusedError("There is no such conversation.")
     return _store_mode(mode, reason.strip(), actor_ensure(user=user).key, session_id)

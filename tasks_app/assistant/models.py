@@ -11,8 +11,9 @@ from tasks_app.assistant.types import Channel, Mode, ModelRole, TaskState
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.lifecycle.status_field import StatusField
-from tasks_app.people.models import User
+from tasks_app.people.models import Membership, User
 from tasks_app.people.roles import USE_ASSISTANT, VIEW_TURNS
+from tasks_app.people.scope import scope_of
 
 #: Who moves turns: Flightdeck's own agent, without a login.
 ASSISTANT = "agent:assistant"
@@ -99,10 +100,18 @@ class AssistantTurn(Stateful):
 
     @classmethod
     def rows_visible(cls, viewer: User) -> models.QuerySet[AssistantTurn]:
-        """Return the turns that a viewer may see: their own, or all of them with the right to view turns."""
-        if viewer.has_perm(VIEW_TURNS):
-            return cls.objects.all()
-        return cls.objects.filter(session__user=viewer)
+        """Return the turns that a viewer may see: their own, and with the right to view turns other people's.
+
+        A turn shows what its asker saw. Its asker must therefore have no team that the viewer does not see
+        whole.
+        """
+        own = models.Q(session__user=viewer)
+        if not viewer.has_perm(VIEW_TURNS) or viewer.is_superuser:
+            return cls.objects.all() if viewer.is_superuser else cls.objects.filter(own)
+        teams_of_asker = Membership.objects.filter(user=models.OuterRef("session__user"))
+        beyond = teams_of_asker.exclude(team__in=scope_of(viewer).whole)
+        others = models.Q(~models.Exists(beyond), session__user__is_superuser=False)
+        return cls.objects.filter(own | others)
 
     @transition(field=status, source=S.INIT, target=S.PLANNING)
     def begin_planning(self) -> None:

@@ -33,6 +33,7 @@ class ModelClient(Protocol):
         *,
         timeout_s: float | None = None,
         on_text: OnText | None = None,
+        is_fallback: bool = False,
     ) -> ModelResponse:
         """Answer `messages`, or name tools to call.
 
@@ -42,16 +43,12 @@ class ModelClient(Protocol):
             tools: The tools on offer; empty for a plan.
             timeout_s: Seconds until the whole answer must be there; the client's own limit if None.
             on_text: Called with each piece of text as it arrives.
+            is_fallback: Ask the fallback model instead of the role's.
 
         Raises:
             ModelTimeoutError: No whole answer in time, or no connection.
             ModelError: The endpoint refused, or its answer cannot be read.
         """
-
-    async def respond_smaller(
-        self, role: ModelRole, messages: Sequence[Message], tools: Sequence[ToolSpec], *, timeout_s: float
-    ) -> ModelResponse | None:
-        """Answer with the fallback model; None if there is no fallback. Raises as `respond` does."""
 
 
 class Toolbox(Protocol):

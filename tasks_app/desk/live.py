@@ -17,7 +17,8 @@ RETRY = b"retry: 3000\n\n"
 _PAGE = "page"
 # Entity id to its sign: a text that differs wherever what its page shows was written; what is gone has none.
 Signs = Callable[[Collection[uuid.UUID]], Mapping[uuid.UUID, str]]
-_pages: dict[str, Signs] = {}
+IsLast = Callable[[str], bool]
+_pages: dict[str, tuple[Signs, IsLast]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +40,45 @@ class Followed:
         """What `header` wrote; None for another's header."""
         if not header.startswith(f"{_PAGE} "):
             return None
-        _, user, proof, page, entity_id, sign = header.split(" ")
+        _, user, proof, page, entity_id, sign = header.split(" ", 5)
         return cls(user=user, proof=proof, page=page, entity_id=uuid.UUID(entity_id), sign=sign)
 
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a stream's beginning. Proxies must neither compress nor hold it back."""
+        return {
+            HEADER: self.header(),
+            "Cache-Control": "no-cache, no-transform",
+            "X-Accel-Buffering": "no",
+        }
 
-def page_register(page: str, signs: Signs) -> None:
-    """Make a kind of page known; called when the application starts. Raises ValueError for a name taken."""
-    if _pages.setdefault(page, signs) != signs:
+
+def _never(_sign: str) -> bool:
+    return False
+
+
+def page_register(page: str, signs: Signs, *, is_last: IsLast = _never) -> None:
+    """Register a kind of page when the application starts.
+
+    Args:
+        page: Its name.
+        signs: Reads the signs of many pages.
+        is_last: Whether nothing follows a sign; its stream then ends.
+
+    Raises:
+        ValueError: The name is taken.
+    """
+    if _pages.setdefault(page, (signs, is_last)) != (signs, is_last):
         raise ValueError(f"the page {page} is registered already")
 
 
 def sign_of(page: str, entity_id: uuid.UUID) -> str:
     """The sign of one page now; empty where there is no such entity. Raises KeyError for an unknown page."""
-    return _pages[page]([entity_id]).get(entity_id, "")
+    return _pages[page][0]([entity_id]).get(entity_id, "")
+
+
+def is_last_sign(page: str, sign: str) -> bool:
+    """Return whether nothing follows this sign."""
+    return _pages[page][1](sign)
 
 
 def signs_of(wanted: Iterable[tuple[str, uuid.UUID]]) -> dict[tuple[str, uuid.UUID], str]:
@@ -59,7 +86,7 @@ def signs_of(wanted: Iterable[tuple[str, uuid.UUID]]) -> dict[tuple[str, uuid.UU
     by_page: dict[str, set[uuid.UUID]] = {}
     for page, entity_id in wanted:
         by_page.setdefault(page, set()).add(entity_id)
-    return {(page, pk): sign for page, ids in by_page.items() for pk, sign in _pages[page](ids).items()}
+    return {(page, pk): sign for page, ids in by_page.items() for pk, sign in _pages[page][0](ids).items()}
 
 
 def signs_by(statement: str, ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
-from tasks_app.desk.live import HEADER, RETRY, Followed, sign_of, sign_told
+from tasks_app.desk.live import RETRY, Followed, sign_of, sign_told
 from tasks_app.desk.page import Page, explain_link, viewer
 from tasks_app.people.access import proof_of
 
@@ -66,12 +66,8 @@ class LivePage(Page):
             entity_id=pk,
             sign=sign,
         )
-        headers = {
-            HEADER: going.header(),
-            "Cache-Control": "no-cache, no-transform",
-            "X-Accel-Buffering": "no",
-        }
-        return HttpResponse(RETRY + sign_told(sign), content_type="text/event-stream", headers=headers)
+        body = RETRY + sign_told(sign)
+        return HttpResponse(body, content_type="text/event-stream", headers=going.headers())
 
     def _seen(self, request: HttpRequest, pk: uuid.UUID) -> Model:
         obj: Model | None = self.get_object(request, str(pk))

@@ -16,7 +16,7 @@ import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
-from tasks_app.desk.live import sign_told, signs_of
+from tasks_app.desk.live import is_last_sign, sign_told, signs_of
 from tasks_app.jobs.settled import Horizon
 from tasks_app.jobs.told import as_stream, ends, events_behind
 from tasks_app.people.access import proofs_standing
@@ -39,8 +39,6 @@ class Proved:
     at `proved_at`, by the loop's clock. `bell` rings when there is something to take, it is `over`, or it is
     `shut`: the proof stands no more."""
 
-    over = False
-
     def __init__(self, proof: str) -> None:
         self.proof, self.proved_at = proof, 0.0
         self.shut = False
@@ -60,6 +58,7 @@ class Watcher(Proved):
     def __init__(self, job_id: uuid.UUID, after: int, ended_at: int | None, *, proof: str = "") -> None:
         super().__init__(proof)
         self.job_id, self.after, self.ended_at = job_id, after, ended_at
+        self.over = False
         self._kept: list[dict[str, Any]] = []
 
     @property
@@ -94,12 +93,16 @@ class Watcher(Proved):
 
 
 class PageWatcher(Proved):
-    """One who has a page open that was told of `sign`: it is never over. There is something to take when
-    there is another sign."""
+    """A viewer of an open page, who knows `sign`. There is something to take when there is another sign."""
 
     def __init__(self, page: Page, sign: str, *, proof: str = "") -> None:
         super().__init__(proof)
         self.page, self._sign = page, sign
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing follows the newest sign."""
+        return is_last_sign(self.page[0], self._sign)
 
     def take_stream(self) -> bytes:
         """The newest sign as a server-sent event; empty where it was told."""

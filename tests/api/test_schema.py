@@ -62,6 +62,11 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         "post /api/v1/schedules/",
         *(f"post /api/v1/schedules/{{id}}/{act}/" for act in ("pause", "resume", "run")),
         "post /api/v1/events/",
+        "post /api/v1/assistant/sessions/",
+        *(f"post /api/v1/assistant/sessions/{{id}}/{act}/" for act in ("turns", "restore")),
+        "post /api/v1/assistant/turns/{id}/stop/",
+        *(f"post /api/v1/assistant/proposals/{{id}}/{act}/" for act in ("confirm", "dismiss")),
+        "post /api/v1/assistant/modes/",
     }
     assert {"/api/v1/jobs/{id}/graph/", "/api/v1/deals/{id}/"} <= set(schema["paths"])
     brief = schema["paths"]["/api/v1/campaigns/"]["post"]["requestBody"]["content"]

@@ -39,8 +39,8 @@ from tasks_app.people.models import User
 class ScriptedModel:
     """Gives the answers of a script, one for each request; an exception is raised. Keeps the requests."""
 
-    def __init__(self, *answers: ModelResponse | Exception, smaller: ModelResponse | None = None) -> None:
-        self._answers, self._smaller = list(answers), smaller
+    def __init__(self, *answers: ModelResponse | Exception) -> None:
+        self._answers = list(answers)
         self.requests: list[tuple[ModelRole, list[Message], list[str], float | None]] = []
 
     async def respond(
@@ -51,17 +51,13 @@ class ScriptedModel:
         *,
         timeout_s: float | None = None,
         on_text: OnText | None = None,
+        is_fallback: bool = False,
     ) -> ModelResponse:
         self.requests.append((role, list(messages), [tool.name for tool in tools], timeout_s))
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    async def respond_smaller(
-        self, role: ModelRole, messages: Sequence[Message], tools: Sequence[ToolSpec], *, timeout_s: float
-    ) -> ModelResponse | None:
-        return self._smaller
 
 
 @dataclass

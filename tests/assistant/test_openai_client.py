@@ -71,17 +71,6 @@ def ask_with(
     return asyncio.run(answer())
 
 
-def ask_smaller(url: str, fallback_model: str) -> ModelResponse | None:
-    async def answer() -> ModelResponse | None:
-        client = make_client(url, fallback_model)
-        try:
-            return await client.respond_smaller(ModelRole.PLANNER, MESSAGES, [], timeout_s=PATIENCE_S)
-        finally:
-            await client.close()
-
-    return asyncio.run(answer())
-
-
 def test_text_arrives_in_pieces_and_whole(model_server: ModelServer) -> None:
     text = "Two buys end this week: Cobalt Bay TV\0 and Norrland."
     model_server.script([{"text": text, "usage": 42}])
@@ -163,17 +152,19 @@ def test_an_error_of_the_caller_passes_unchanged(model_server: ModelServer) -> N
 
 
 def test_the_fallback_model_answers(model_server: ModelServer) -> None:
-    response = ask_smaller(model_server.url, "small")
+    async def answer() -> ModelResponse:
+        client = make_client(model_server.url, "small")
+        try:
+            return await client.respond(
+                ModelRole.PLANNER, MESSAGES, [], timeout_s=PATIENCE_S, is_fallback=True
+            )
+        finally:
+            await client.close()
 
-    assert response == ModelResponse(content=NO_SCRIPT, tool_calls=[], model="small")
+    assert asyncio.run(answer()) == ModelResponse(content=NO_SCRIPT, tool_calls=[], model="small")
     (request,) = model_server.requests()
     assert request["body"]["model"] == "small"
     assert "tools" not in request["body"]
-
-
-def test_without_a_fallback_model_nothing_is_asked(model_server: ModelServer) -> None:
-    assert ask_smaller(model_server.url, "") is None
-    assert model_server.requests() == []
 
 
 def test_only_the_settings_name_the_endpoint(

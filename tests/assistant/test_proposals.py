@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from decimal import Decimal
 
 import pytest
 
@@ -16,15 +15,13 @@ from tasks_app.assistant.models import AssistantProposal
 from tasks_app.assistant.proposals import confirm_proposal, continue_proposals, dismiss_proposal
 from tasks_app.assistant.selectors import turn_data
 from tasks_app.notifications.models import Notification
-from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
+from tests.assistant.deals import shown, two_deals
 from tests.assistant.fakes import converse
-from tests.factories import make_line, make_seller, make_user
-from tests.lifecycle.entities import make_campaign
-from tests.orders.late import say
-from tests.orders.live import booked, packages, says
+from tests.factories import make_seller, make_user
+from tests.orders.live import booked
 
 pytestmark = pytest.mark.django_db
 
@@ -47,13 +44,6 @@ def decide(approval_id: str, user: User, verdict: str = "approve") -> Approval:
         comment="So.",
         expected_digest=approval.evidence_digest,
     )
-
-
-def shown(deal: Deal, operation: Operation, budget: float) -> None:
-    """The seller completes a change of the budget, and shows it."""
-    claim_one(operation_id=operation.pk)
-    say(operation, "completed", {"media_buy_id": deal.media_buy_id, "revision": 2})
-    says(deal, "active", revision=2, packages=packages(deal, budget=budget))
 
 
 def test_a_confirmed_budget_waits_for_approval_and_neither_of_the_two_decides(inline: None) -> None:
@@ -105,16 +95,7 @@ def test_a_pause_and_a_cancellation_are_ordinary_requests(inline: None) -> None:
 
 @pytest.fixture
 def campaign_deals() -> tuple[Deal, Deal]:
-    """Two booked deals of one campaign: ctv of 20,000 and podcast of 5,000."""
-    campaign = make_campaign(name="Spring Launch")
-    tv = booked(make_seller("Cobalt Bay TV"), line=make_line(channel="ctv", budget=Decimal(20_000)))
-    audio = booked(
-        make_seller("Quill Audio"),
-        media_buy_id="mb-2",
-        line=make_line(channel="podcast", product_id="prod-pod", budget=Decimal(5_000), minimum=None),
-    )
-    Deal.objects.filter(pk__in=[tv.pk, audio.pk]).update(campaign_id=campaign.pk)
-    return Deal.objects.get(pk=tv.pk), Deal.objects.get(pk=audio.pk)
+    return two_deals()
 
 
 def test_money_moves_in_two_changes_the_second_after_the_first_is_shown(

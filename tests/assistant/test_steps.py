@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -103,11 +104,12 @@ def test_a_model_that_never_stops_calling_tools_has_to_answer() -> None:
 class TestErrorClasses:
     """One test for each row of document 004, section 2.4."""
 
-    def test_llm_timeout_is_retried_once_with_30_seconds_then_by_a_smaller_model(self) -> None:
+    def test_llm_timeout_is_retried_once_with_30_seconds_then_by_a_smaller_model(self, settings: Any) -> None:
+        settings.ASSISTANT_FALLBACK_MODEL = "small"
         retried = ScriptedModel(ModelTimeoutError(), text("Late."))
         assert asyncio.run(execute_task_safe(make_context(retried))).reply == "Late."
         assert [limit for *_, limit in retried.requests] == [None, 30]
-        smaller = ScriptedModel(ModelTimeoutError(), ModelTimeoutError(), smaller=text("Small."))
+        smaller = ScriptedModel(ModelTimeoutError(), ModelTimeoutError(), text("Small."))
         assert asyncio.run(execute_task_safe(make_context(smaller))).reply == "Small."
 
     def test_llm_timeout_for_good_is_the_documents_reply(self) -> None:

@@ -146,6 +146,6 @@ ACTIONS: dict[str, Action] = {
 ELSEWHERE = {
     roles.SEND_OPERATION: "operation-list of the matrix: a right request would call the seller",
     roles.CANCEL_DEAL: "test_deals_are_called_off_by_who_may",
-    roles.USE_ASSISTANT: "tests/assistant/test_turns.py: it has no page yet",
-    roles.GOVERN_ASSISTANT: "tests/assistant/test_governance.py: it has no page yet",
+    roles.USE_ASSISTANT: "assistant_ask of the matrix",
+    roles.GOVERN_ASSISTANT: "assistantmode_add of the matrix",
 }

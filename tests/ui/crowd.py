@@ -30,6 +30,7 @@ from tasks_app.troubles.rows import put_back
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.ui.copies import Series, loading, rows_copy, trails_copy
 from tests.ui.seed import Agency
+from tests.ui.seed_assistant import conversation
 from tests.ui.seed_reconciliation import reconciled
 
 # Their rows stay as they are while everything else becomes more, so that the same people see all of it.
@@ -91,6 +92,7 @@ def odds(agency: Agency) -> None:
         second={**said, "status": "failed"},
     )
     _deciding_odds(agency, team)
+    conversation(agency.people["Administrator"], deal)
     put_back("mirrors_read", deal.pk, ValueError("nobody can read this"))
     KillSwitch.objects.create(team=team, on=False, reason="tried", actor="system")
     WebhookDelivery.objects.create(

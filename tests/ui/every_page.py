@@ -17,6 +17,7 @@ _OURS = ("campaigns", "orders", "tasks_app")
 # Not pages: answers for scripts and machines, and where one is sent on.
 _NO_PAGES = (
     "api/",
+    "admin/assistant/",
     "admin/autocomplete/",
     "admin/bell/",
     "admin/jsi18n/",

@@ -76,6 +76,12 @@ EXPECTED: dict[str, Methods] = {
     "admin/(?P<url>.*)$": {},
     "bell": {"GET": ALL},  # who is not of the staff is told nothing
     "find": {"GET": STAFF},
+    # The assistant's panel; turns and proposals are their asker's, here an Administrator.
+    "assistant_conversation": {"GET": STAFF},
+    "assistant_ask": {"POST": STAFF},
+    "assistant_turn": {"GET": "D"},
+    "assistant_stop": {"POST": "D"},
+    "assistant_proposal": {"POST": "D"},
     "explain_card": {"GET": STAFF},
     "account": {"GET": STAFF, "POST": STAFF},
     "second_factor": {},  # asked for only where it is due
@@ -122,6 +128,12 @@ EXPECTED: dict[str, Methods] = {
     # Records and people.
     **_desk("tasks_app_auditentry", STAFF),
     **_desk("tasks_app_securityevent", "UD", listed="UD"),
+    **_desk("tasks_app_assistantturn", "UD"),
+    "admin:tasks_app_assistantturn_changelist": {"GET": STAFF, "POST": STAFF},
+    "admin:tasks_app_assistantturn_export": {"GET": STAFF},
+    "admin:tasks_app_assistantturn_filters": {"POST": STAFF},
+    **_desk("tasks_app_assistantmode", "D", listed="D", add="D"),
+    "admin:assistant_test": {"POST": "D"},
     **_desk("tasks_app_user", "UD", listed="UD", change="D", add="D"),
     "admin:auth_user_password_change": {"GET": "D", "POST": "D"},
     **_desk("tasks_app_team", "UD", listed="UD", change="D", add="D"),
@@ -166,6 +178,13 @@ EXPECTED: dict[str, Methods] = {
     ),
     **_api("outside-event", reads=PEOPLE, acts={"list": "OID"}),
     **_api("notification", reads=PEOPLE, acts={"read": PEOPLE}),
+    **_api("assistant-session", reads="D", acts={"restore": "D", "turns": "D"}),
+    "assistant-session-list": {"GET": STAFF, "POST": STAFF},
+    **{f"assistant-turn-{name}": {"GET": "D"} for name in ("detail", "events")},
+    "assistant-turn-stop": {"POST": "D"},
+    "assistant-proposal-detail": {"GET": "D"},
+    **{f"assistant-proposal-{act}": {"POST": "D"} for act in ("confirm", "dismiss")},
+    "assistant-mode-list": {"GET": "D", "POST": "D"},
 }
 # Who asks proves it otherwise, or need not: tests/webhooks, tests/config, tests/ui/test_calendar.py.
 OWN_PROOF = {"adcp_webhook", "calendar_feed", "health", "metrics"}
@@ -173,6 +192,7 @@ OWN_PROOF = {"adcp_webhook", "calendar_feed", "health", "metrics"}
 COMMON = {
     "everybody's": {
         "tasks_app.advertiser",
+        "tasks_app.assistantmode",
         "tasks_app.delegation",
         "tasks_app.exchangerate",
         "tasks_app.reconciliationrun",

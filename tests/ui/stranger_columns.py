@@ -23,6 +23,7 @@ from campaigns.models import Campaign
 from orders.models import Deal, DealLine, DealMirror
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, QuestionReview
+from tasks_app.assistant.models import AssistantProposal, AssistantToolCall, AssistantTurn
 from tasks_app.commands.models import Command
 from tasks_app.events.models import EventDelivery
 from tasks_app.jobs.models import Job, Step, WorkflowEvent
@@ -122,6 +123,20 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
         *("subscriber", "position", "entity_type", "attempts", "due_at", "gave_up_at", "retried_by"),
         "created_at",
     },
+    AssistantTurn: {
+        *("version", "status_since", "created_at", "number", "question", "opened", "trace_id"),
+        *("lease_until", "ended_at"),
+    },
+    AssistantToolCall: {"call_id", "tool", "duration_ms", "at", "ended_at"},
+    AssistantProposal: {
+        "tool",
+        "subject_type",
+        "approvals",
+        "remaining",
+        "at",
+        "confirmed_at",
+        "dismissed_at",
+    },
     RowTrouble: {"work", "times", "first_at", "at", "again_at"},
     Campaign: {
         *("version", "status_since", "created_at", "reference", "name", "requested_by", "brief", "problems"),
@@ -139,14 +154,12 @@ MODELS_OF_OURS = {
     *("sweeppulse", "sweepoutage"),
     *("securityevent", "loginsession", "secondfactor", "recoverycode", "sendertally", "seennonce"),
     *("requestkey", "calendarfeed", "allocation"),
-    # The assistant has no page yet.
-    *("assistantmode", "assistantproposal", "assistantsession", "assistantstep", "assistanttoolcall"),
-    "assistantturn",
+    *("assistantmode", "assistantsession", "assistantstep"),
 }
 # JSON that we build, of what sellers say: its shape is ours, what stands in it is theirs.
 BUILT = {
     *((Approval, "evidence"), (Deal, "reasons"), (Deal, "differences"), (Campaign, "outcome")),
-    (Deal, "accepted"),
+    *((Deal, "accepted"), (AssistantToolCall, "result"), (AssistantToolCall, "arguments")),
     *((Job, "outputs"), (Step, "outputs"), (WorkflowEvent, "payload"), (AuditEntry, "metadata")),
     *((AuditEntry, "changes"), (ReconciliationRun, "counts"), (ReconciliationRun, "report")),
     *(

@@ -52,7 +52,10 @@ ACTS = {
     "tasks_app.operation": "steers it, from the state it has then",
     "tasks_app.reconciliationfinding": "repairs it, by the sign of what was shown",
 }
-ADDED = {"tasks_app.exchangerate": "each is a new row"}
+ADDED = {
+    "tasks_app.assistantmode": "each is a new row, and the newest holds",
+    "tasks_app.exchangerate": "each is a new row",
+}
 SHOWN = {"tasks_app.webhookdelivery": "a list of its own that changes nothing"}
 
 

@@ -48,6 +48,8 @@ TRIED = {
 }
 # Forms that hold no value of a row: how many a template has, and what they do.
 ACTS = {
+    "assistant/administration.html": (1, "asks the endpoint one question"),
+    "assistant/mode_form.html": (1, "a new setting each time; the newest holds"),
     "desk/account.html": (3, "ends sessions; makes recovery codes or takes the second factor off, by a code"),
     "desk/account_head.html": (2, "keeps an account off; asks for it again"),
     "desk/act_form.html": (1, "an act with its reason, from the state it has then"),
@@ -80,6 +82,7 @@ ACTS = {
 }
 # Form classes of no row: a new one each time.
 NEW = {
+    "ModeForm": "each is a new row, and the newest holds",
     "PolicyForm": "a new version each time, which names the one before (test_drawn_forms.py: policy)",
     "RateForm": "each is a new row",
     "_MembershipForm": "a line of the person's form, which is drawn from the seats too",
@@ -93,6 +96,7 @@ POSTED = {
     "": "leads on",
     "account": "desk/account.html",
     "admin:app_list": "changes nothing",
+    "admin:assistant_test": "changes nothing",
     "admin:auth_user_password_change": "the new password alone",
     "admin:campaign_submit": "desk/campaign_submit.html",
     "admin:index": "changes nothing",
@@ -105,6 +109,9 @@ POSTED = {
     "admin:tasks_app_approval_report": "desk/approvals_undo.html",
     "admin:tasks_app_approvalpolicy_words": "changes nothing",
     "admin:tasks_app_job_bulk": "desk/jobs_bulk.html",
+    "assistant_ask": "a new question",
+    "assistant_proposal": "decides once: a decided proposal is refused",
+    "assistant_stop": "ends a turn that runs",
     "calendar_feed_own": "desk/calendar_feed.html",
     "commitments": "changes nothing",
     "second_factor_new": "desk/second_factor_new.html",

@@ -37,6 +37,7 @@ from tasks_app.reconciliation.models import ReconciliationFinding, Reconciliatio
 from tasks_app.troubles.rows import put_back
 from tasks_app.webhooks.models import WebhookDelivery
 from tests.ui.seed import Agency
+from tests.ui.seed_assistant import conversation
 from tests.ui.seed_reconciliation import report_of_refusals
 
 ROLES = {
@@ -61,12 +62,18 @@ _ROOM = {  # the API's rooms: whose rows they show
     "approval": "tasks_app.approval",
     "delegation": "tasks_app.delegation",
     "notification": "tasks_app.notification",
+    "assistant-session": "tasks_app.assistantsession",
+    "assistant-turn": "tasks_app.assistantturn",
+    "assistant-proposal": "tasks_app.assistantproposal",
 }
 _REPORTS = "tasks_app.decisionbatch"
 # Addresses that name a row in their own way: whose, and the arguments beside its key.
 _NAMING: dict[str, tuple[str, str, dict[str, str]]] = {
     "admin:tasks_app_approval_report": (_REPORTS, "batch_id", {}),
     "approval-report": (_REPORTS, "batch", {}),
+    "assistant_turn": ("tasks_app.assistantturn", "turn_id", {}),
+    "assistant_stop": ("tasks_app.assistantturn", "turn_id", {}),
+    "assistant_proposal": ("tasks_app.assistantproposal", "proposal_id", {}),
     "explain": ("orders.deal", "named", {}),
     "explain_card": ("orders.deal", "pk", {"entity": "deal"}),
     "trail_csv": ("orders.deal", "pk", {"kind": "deal"}),
@@ -153,6 +160,8 @@ def samples(agency: Agency) -> dict[str, Model]:
         rows: Any = apps.get_model(label)._default_manager.order_by("pk")
         if hasattr(rows.model, "advertiser") and rows.model is not Advertiser:
             rows = rows.filter(advertiser__isnull=False)
+        if label == "tasks_app.auditentry":
+            rows = rows.exclude(entity_type="assistant_turn")  # its asker's alone
         row = rows.last()
         if row is None:
             raise LookupError(f"there is no {label} to ask for")
@@ -206,6 +215,7 @@ def _missing(agency: Agency, team: Team) -> None:
         run=run,
         account=deal.account,
     )
+    conversation(admin, deal)
     _missing_deciding(agency, team)
     # Last: what a change of a policy tells is not everybody's.
     notify(kind="test", title="News", about=About(type="deal", id=deal.pk), team=team)

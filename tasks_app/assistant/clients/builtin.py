@@ -78,6 +78,7 @@ class BuiltInPlanner:
         *,
         timeout_s: float | None = None,
         on_text: OnText | None = None,
+        is_fallback: bool = False,
     ) -> ModelResponse:
         """Return a tool to call, or the reply."""
         conversation = read_conversation(messages)
@@ -88,12 +89,6 @@ class BuiltInPlanner:
         if response.content and on_text is not None:
             on_text(response.content)
         return response
-
-    async def respond_smaller(
-        self, role: ModelRole, messages: Sequence[Message], tools: Sequence[ToolSpec], *, timeout_s: float
-    ) -> ModelResponse | None:
-        """Return None: there is no smaller one."""
-        return None
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:

@@ -39,6 +39,17 @@ def client_from_settings() -> OpenAIClient:
     )
 
 
+async def test_endpoint() -> None:
+    """Ask the endpoint in the settings one question. Raise ModelError or ModelTimeoutError."""
+    client = client_from_settings()
+    messages = [{"role": "user", "content": "Answer with the word yes."}]
+    try:
+        limit = settings.ASSISTANT_RETRY_TIMEOUT_S
+        await client.respond(ModelRole.ANSWERER, messages, (), timeout_s=limit)
+    finally:
+        await client.close()
+
+
 class OpenAIClient:
     """A `ModelClient` for one endpoint. It belongs to one event loop and sends each request once.
 
@@ -69,31 +80,11 @@ class OpenAIClient:
         *,
         timeout_s: float | None = None,
         on_text: OnText | None = None,
+        is_fallback: bool = False,
     ) -> ModelResponse:
-        """Answer with the model of `role`. See `ModelClient`."""
-        return await self._answer(self._models[role], messages, tools, timeout_s or self._timeout_s, on_text)
-
-    async def respond_smaller(
-        self, role: ModelRole, messages: Sequence[Message], tools: Sequence[ToolSpec], *, timeout_s: float
-    ) -> ModelResponse | None:
-        """Answer with the fallback model; None if there is none. See `ModelClient`."""
-        if not self._fallback_model:
-            return None
-        return await self._answer(self._fallback_model, messages, tools, timeout_s, None)
-
-    async def close(self) -> None:
-        """Close all connections. The client cannot be used after that."""
-        await self._client.close()
-
-    async def _answer(
-        self,
-        model: str,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        timeout_s: float,
-        on_text: OnText | None,
-    ) -> ModelResponse:
-        answer = _Answer()
+        """Answer with the model of `role`, or with the fallback model. See `ModelClient`."""
+        model = self._fallback_model if is_fallback else self._models[role]
+        timeout_s, answer = timeout_s or self._timeout_s, _Answer()
         try:
             async with asyncio.timeout(timeout_s), aclosing(self._chunks(model, messages, tools)) as chunks:
                 async for chunk in chunks:
@@ -103,6 +94,10 @@ class OpenAIClient:
         except TimeoutError:
             raise ModelTimeoutError(f"The model gave no whole answer within {timeout_s:g} s.") from None
         return answer.response(model)
+
+    async def close(self) -> None:
+        """Close all connections. The client cannot be used after that."""
+        await self._client.close()
 
     async def _chunks(
         self, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec]
