@@ -15,7 +15,7 @@ APT := flock -w 600 /var/lib/dpkg /bin/sh -c 'apt="apt-get -qq -o DPkg::Lock::Ti
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset run test setup-browser test-browser test-deep mutants lint types migrations settings check rules bench bench-bookings bench-transitions bench-jobs bench-operations bench-pages chaos screenshots clean
+.PHONY: help setup demo demo-reset run test setup-browser test-browser test-deep eval-assistant mutants lint types migrations settings check rules bench bench-bookings bench-transitions bench-jobs bench-operations bench-pages chaos screenshots clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -46,6 +46,9 @@ setup-browser: $(VENV)/.setup-dev ## Chromium for test-browser and screenshots, 
 		echo "== installing chromium-headless-shell" && $(APT) chromium-headless-shell; } || \
 		command -v chromium >/dev/null || { echo "Chromium is needed and cannot be installed from here:" \
 		"apt-get install chromium-headless-shell"; exit 1; }
+
+eval-assistant: $(VENV)/.setup-dev ## 60 questions to the assistant over two data sets, and how many it answers right
+	@$(BIN)/python -m tests.assistant.evaluation
 
 # Neighbouring tests share a tester: those of a module share a web process and a database.
 test-browser: setup-browser ## the tests in a real browser, two at a time; ARGS="-k story" TESTERS=0

@@ -38,13 +38,18 @@ class BriefRefusedError(Exception):
 
 @transaction.atomic
 def campaign_submit(
-    *, user: User, raw: dict[str, Any], campaign_id: uuid.UUID | None = None, key: str = ""
+    *,
+    user: User,
+    raw: dict[str, Any],
+    campaign_id: uuid.UUID | None = None,
+    key: str = "",
+    opened_by: str = "",
 ) -> Campaign:
     """Keep a parsed brief as a campaign and start its job; a wrong one ends in `validation_failed`
     with every problem named. One commit. `campaign_id`: the new campaign's, where the caller made one so that
-    the same submission twice is one; `key`: the caller's own, for the same. Raises SubmissionRefusedError,
-    IntegrityError (the id or the key is taken), and BriefRefusedError where it cannot be told which of the
-    user's teams may see the brief."""
+    the same submission twice is one; `key`: the caller's own, for the same; `opened_by`: an agent that
+    submits on behalf of the user. Raises SubmissionRefusedError, IntegrityError (the id or the key is taken),
+    and BriefRefusedError where it cannot be told which of the user's teams may see the brief."""
     if not user.is_active or not user.has_perm(SUBMIT_CAMPAIGN):
         raise SubmissionRefusedError("You have no right to submit briefs.")
     if not user.teams.exists():
@@ -58,7 +63,8 @@ def campaign_submit(
     campaign.pk = campaign_id or campaign.pk
     actor = actor_ensure(user=user)
     campaign.request_key, campaign.request_digest = request_key(actor.key, key), canonical_digest(raw)
-    create(campaign, actor=actor, reason="Submitted")
+    reason = f"Submitted on behalf of {user}" if opened_by else "Submitted"
+    create(campaign, actor=opened_by or actor, reason=reason)
     transition(campaign, CampaignStatus.BRIEF_RECEIVED, actor=SYSTEM)
     if problems:
         campaign_refuse(campaign=campaign, problems=problems)

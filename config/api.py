@@ -98,6 +98,8 @@ def _refusal(error: Exception) -> Response | None:
         return problem(_DECISION_STATUS.get(error.code, 409), str(error), code=error.code)
     if isinstance(error, IdempotencyKeyConflictError):
         return problem(409, str(error), code=error.code)
-    if isinstance(error, OperationRefusedError | CommandRefusedError | AssistantRefusedError):
+    if isinstance(error, AssistantRefusedError):
+        return problem(error.status, str(error))
+    if isinstance(error, OperationRefusedError | CommandRefusedError):
         return problem(409, str(error))
     return None

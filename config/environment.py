@@ -68,6 +68,8 @@ def web_address(name: str, default: str) -> str:
         readable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         readable = False
+    if "@" in told:  # pages and logs show addresses
+        raise ImproperlyConfigured(f"{name} must be an address without a user name or password")
     if not readable:
         raise ImproperlyConfigured(
             f"{name} must be an address such as https://desk.example.com, got {told!r}"

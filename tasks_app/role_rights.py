@@ -311,7 +311,10 @@ TABLES: dict[str, May] = {
     "tasks_app_assistantproposal": May(
         insert="a change that the assistant proposes",
         update="confirmed or dismissed; its second half asked for or given up",
-        columns=("approvals", "remaining", "error", "confirmed_at", "dismissed_at"),
+        columns=(
+            *("approvals", "remaining", "error", "confirmed_at", "dismissed_at"),
+            *("subject_type", "subject_id"),
+        ),
     ),
     "tasks_app_assistantsession": May(
         insert="a conversation begins",

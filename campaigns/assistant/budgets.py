@@ -51,7 +51,7 @@ _NOTHING = Decimal(0)
 
 
 class CampaignFilter(Arguments):
-    """Which campaigns to list."""
+    """Arguments of `list_campaigns`."""
 
     status: CampaignStatus | None = Field(default=None, description="Only campaigns with this status.")
 

@@ -20,7 +20,7 @@ _MOST = 500
 
 
 class CampaignArguments(Arguments):
-    """Which campaign."""
+    """Arguments of a question about one campaign."""
 
     campaign: str = Field(min_length=1, description="Reference of the campaign, such as CMP-2026-4.")
 

@@ -1,4 +1,4 @@
-"""What the assistant can read of deals and sellers, as tools."""
+"""Tools about deals and sellers for the assistant."""
 
 
 def register() -> None:

@@ -6,15 +6,15 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Any
 
 from django.db import transaction
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from orders.acts import ActRefusedError, deal_cancel_ask
 from orders.amounts import line_amounts, line_budget
 from orders.ask import Ask, AskConflictError, AskRefusedError
-from orders.assistant.channels import CHANNEL_WORDS
+from orders.assistant.channels import channels_named
 from orders.assistant.scoped_deals import find_deal, visible_deals
 from orders.changes import CHANGEABLE, change_ask
 from orders.models import Deal, DealLine
@@ -22,7 +22,15 @@ from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.assistant.models import ASSISTANT
 from tasks_app.assistant.tools.answer_text import money, quoted_name, status_word
 from tasks_app.assistant.tools.objects import find_by_reference, links_to, visible_rows
-from tasks_app.assistant.tools.registry import Arguments, Confirmed, Table, Tool, ToolAnswer, ToolRefusedError
+from tasks_app.assistant.tools.registry import (
+    Amount,
+    Arguments,
+    Confirmed,
+    Table,
+    Tool,
+    ToolAnswer,
+    ToolRefusedError,
+)
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.money import decimal_of
 from tasks_app.operations.models import Operation, OperationStatus
@@ -32,16 +40,6 @@ from tasks_app.people.roles import CANCEL_DEAL, SUBMIT_CAMPAIGN
 
 _DEAL = "Reference of the deal, such as DEAL-2026-17."
 _PACKAGE = "Number of the package; 0 if the deal has only one."
-
-
-def _exact(value: Any) -> Decimal:
-    number = decimal_of(value)
-    if number is None:
-        raise ValueError("is no amount, such as 12500.50")
-    return number
-
-
-Amount = Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, le=Decimal(10) ** 13, allow_inf_nan=False)]
 
 
 class BudgetArguments(Arguments):
@@ -231,13 +229,12 @@ def _ends(user: User, wanted: MoveArguments) -> tuple[Package, Package]:
 
 def _end(deals: list[Deal], named: str) -> Package:
     """Return the package that a deal's reference or a channel names. Raise ToolRefusedError."""
-    wanted = named.strip().lower()
+    channels = channels_named(named)
     lines = [(deal, line) for deal in deals for line in deal.lines.all()]
     found = [
         (deal, line)
         for deal, line in lines
-        if wanted in (deal.reference.lower(), line.channel)
-        or wanted in (word.lower() for word in CHANNEL_WORDS.get(line.channel, ()))
+        if line.channel in channels or deal.reference == named.strip().upper()
     ]
     if len(found) != 1:
         others = ", ".join(sorted({deal.reference for deal, _ in found or lines})) or "none"

@@ -29,6 +29,15 @@ CHANNEL_WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
+def channels_named(word: str) -> list[str]:
+    """Return the channels that a word names. A channel's own name names it alone."""
+    named = " ".join(word.lower().replace("_", " ").split())
+    exact = [channel for channel in CHANNEL_WORDS if channel.replace("_", " ") == named]
+    return exact or [
+        channel for channel, words in CHANNEL_WORDS.items() if named in (one.lower() for one in words)
+    ]
+
+
 def channel_fact(channel: str) -> Fact:
     """Return a channel; one that AdCP does not know is a word of its seller."""
     return Fact(channel, channel) if channel in CHANNEL_WORDS else foreign_fact(channel)

@@ -43,7 +43,7 @@ _KINDS = {"ends": "end", "starts": "start", "creatives": "creative"}
 
 
 class DealFilter(Arguments):
-    """Which deals to list."""
+    """Arguments of `list_deals`."""
 
     status: DealStatus | None = Field(default=None, description="Only deals with this status.")
     seller: str = Field(default="", description=f"Only deals with this seller. {SELLER_FIELD}")
@@ -52,7 +52,7 @@ class DealFilter(Arguments):
 
 
 class DatesArguments(Arguments):
-    """Which dates to list."""
+    """Arguments of `upcoming_deals`."""
 
     what: DateKind = Field(description="Flights that end, flights that start, or creatives that are due.")
     within_days: int = Field(ge=1, le=90, description="How many days from now.")

@@ -55,7 +55,7 @@ _IN_MONEY = (BUDGET, PACKAGE, TOTAL)
 
 
 class DealArguments(Arguments):
-    """Which deal."""
+    """Arguments of `deal_money`."""
 
     deal: str = Field(min_length=1, description="Reference of the deal, such as DEAL-2026-17.")
 

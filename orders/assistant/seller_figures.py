@@ -47,7 +47,7 @@ _NO_DEALS = {"deals": 0, "booked": 0, "failed": 0, "rejected": 0}
 
 
 class SpendArguments(Arguments):
-    """Which seller, and since when."""
+    """Arguments of `seller_spend`."""
 
     seller: str = Field(min_length=1, description=SELLER_FIELD)
     since: date | None = Field(
@@ -59,7 +59,7 @@ class SpendArguments(Arguments):
 
 
 class SellersArguments(Arguments):
-    """Which sellers to compare."""
+    """Arguments of `compare_sellers`."""
 
     sellers: list[str] = Field(
         default_factory=list,
@@ -81,7 +81,7 @@ class SellerFigures:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether calls to the seller are suspended because too many failed."""
+        """Return whether Flightdeck does not call the seller, because too many calls failed."""
         breaker = self.health.breaker
         return breaker is not None and breaker.state != SellerBreaker.State.CLOSED
 

@@ -2,38 +2,48 @@
    conversation. While a turn runs, its stream shows the reply; when it ends, htmx loads the turn once more. */
 (() => {
   const OPEN = "fd-assistant-open";
+  const RETRY_MS = 5000;
   const panel = () => document.getElementById("fd-assistant");
-  const turns = () => document.querySelectorAll("#assistant-turns [data-events]");
+  const conversation = () => document.getElementById("assistant-conversation");
+  const question = () => document.getElementById("assistant-question");
   const followed = new WeakSet();
+  let isAtEnd = true;
+  let hadFocus = false;
 
-  const scrollDown = () => {
-    const talk = document.getElementById("assistant-conversation");
-    talk.scrollTop = talk.scrollHeight;
+  const scrollToEnd = () => { conversation().scrollTop = conversation().scrollHeight; };
+
+  const finish = (turn) => {
+    if (!turn.isConnected) return;
+    htmx.ajax("GET", turn.dataset.turn, { source: turn, target: turn, swap: "outerHTML" });
+    setTimeout(() => finish(turn), RETRY_MS);  // a turn that was loaded is not connected any more
   };
 
-  const follow = (turn) => {
-    if (followed.has(turn)) return;
+  /* Follow the first turn that runs: the others wait for it, and browsers limit open connections. */
+  const follow = () => {
+    const turn = conversation().querySelector("[data-events]");
+    if (!turn || followed.has(turn)) return;
     followed.add(turn);
     const stream = new EventSource(turn.dataset.events);
-    const finish = () => {
-      stream.close();
-      if (turn.isConnected) htmx.ajax("GET", turn.dataset.turn, { target: turn, swap: "outerHTML" });
-    };
     stream.onmessage = ({ data }) => {
       if (!turn.isConnected) { stream.close(); return; }
-      const { partial } = JSON.parse(data);
+      const { status, partial } = JSON.parse(data);
       turn.querySelector("[data-partial]").textContent = partial;
       if (partial) turn.querySelector("[data-status]").textContent = "Writes…";
-      scrollDown();
+      else if (status !== "init") turn.querySelector("[data-status]").textContent = "Reads…";
+      if (isAtEnd) scrollToEnd();
     };
-    stream.addEventListener("end", finish);
-    stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) setTimeout(finish, 2000); };
-    window.addEventListener("pagehide", () => stream.close(), { once: true });
+    stream.addEventListener("end", () => { stream.close(); finish(turn); });
+    stream.onerror = () => {
+      if (stream.readyState === EventSource.CLOSED) setTimeout(() => finish(turn), RETRY_MS);
+    };
   };
 
   let loaded = null;
   const load = (query = "") => {
-    loaded = htmx.ajax("GET", panel().dataset.src + query, "#assistant-conversation");
+    conversation().replaceChildren();
+    isAtEnd = true;
+    const options = { source: conversation(), target: conversation() };
+    loaded = htmx.ajax("GET", panel().dataset.src + query, options);
   };
 
   const show = (isOpen) => {
@@ -45,7 +55,7 @@
 
   const open = () => {
     show(true);
-    document.getElementById("assistant-question").focus();
+    question().focus();
   };
 
   const close = () => {
@@ -56,7 +66,7 @@
   const clicks = {
     "[data-open-assistant]": () => (panel().hidden ? open() : close()),
     "[data-close-assistant]": close,
-    "[data-new-conversation]": () => { load("?session=new"); document.getElementById("assistant-question").focus(); },
+    "[data-new-conversation]": () => { load("?session=new"); question().focus(); },
   };
 
   document.addEventListener("click", (event) => {
@@ -87,23 +97,37 @@
     loaded.then(() => { if (document.getElementById("assistant-turns")) event.target.requestSubmit(); });
   }, true);
 
-  /* A refusal (422) is shown beside the question. A session that has ended leads to the login. */
+  document.addEventListener("scroll", ({ target }) => {
+    if (panel() && target === conversation()) {
+      isAtEnd = target.scrollHeight - target.scrollTop - target.clientHeight < 40;
+    }
+  }, true);
+
+  /* A session that has ended leads to the login. */
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    if (!panel()?.contains(detail.target)) return;
-    if (detail.xhr.responseURL.includes("/login/")) location.reload();
-    else if (detail.xhr.status === 422) Object.assign(detail, { shouldSwap: true, isError: false });
+    if (panel()?.contains(detail.target) && detail.xhr.responseURL.includes("/login/")) location.reload();
   });
 
+  /* A refusal names its own target, beside the question. What was typed stays. */
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
-    if (detail.elt.id !== "assistant-form" || !detail.successful) return;
-    document.getElementById("assistant-question").value = "";
+    if (!detail.successful || !panel()?.contains(detail.elt)) return;
+    if (detail.xhr.getResponseHeader("HX-Retarget")) return;
     document.getElementById("assistant-refusal").textContent = "";
+    if (detail.elt.id !== "assistant-form") return;
+    question().value = "";
+    isAtEnd = true;
   });
 
-  document.addEventListener("htmx:afterSettle", () => {
-    if (!panel()) return;
-    turns().forEach(follow);
-    scrollDown();
+  document.addEventListener("htmx:beforeRequest", ({ target }) => {
+    if (panel()?.contains(target)) hadFocus = panel().contains(document.activeElement);
+  });
+
+  /* The event comes from each new element. The button that had the focus may be gone. */
+  document.addEventListener("htmx:afterSettle", ({ target }) => {
+    if (!panel()?.contains(target)) return;
+    follow();
+    if (isAtEnd) scrollToEnd();
+    if (hadFocus && document.activeElement === document.body) question().focus();
   });
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from tasks_app.api.base import RoomViewSet, StrictSerializer
 from tasks_app.api.job_events import EventStreamRenderer
-from tasks_app.assistant.governance import set_mode
+from tasks_app.assistant.governance import current_mode, set_mode
 from tasks_app.assistant.models import AssistantMode, AssistantProposal, AssistantSession, AssistantTurn
 from tasks_app.assistant.proposals import confirm_proposal, dismiss_proposal
 from tasks_app.assistant.selectors import (
@@ -31,7 +31,7 @@ from tasks_app.assistant.services import LONGEST_QUESTION, ask, stop
 from tasks_app.assistant.sessions import SessionManager
 from tasks_app.assistant.setup import TURN_STREAM
 from tasks_app.assistant.types import Channel, Mode
-from tasks_app.desk.live import RETRY, Followed, sign_of, sign_told
+from tasks_app.desk.live import RETRY, Followed, sign_of, sign_told, stream_headers
 from tasks_app.jobs.told import END
 from tasks_app.people.access import proof_of
 from tasks_app.people.models import User
@@ -52,11 +52,16 @@ class StepSerializer(serializers.Serializer[Any]):
 
 
 class ProposalSerializer(serializers.Serializer[Any]):
-    """A proposed change; `approval` is a reference, null until the proposal is confirmed."""
+    """A proposed change.
+
+    `approval` is a reference, null until the proposal is confirmed or if its change needs no approval.
+    `subject` (reference and url) is what it is about, or what its confirmation made.
+    """
 
     id = serializers.UUIDField()
     summary = serializers.CharField()
     approval = serializers.CharField(allow_null=True)
+    subject = serializers.JSONField(allow_null=True)
     confirmed_at = serializers.DateTimeField(allow_null=True)
     dismissed_at = serializers.DateTimeField(allow_null=True)
     error = serializers.CharField(allow_null=True)
@@ -103,7 +108,7 @@ class SessionDetailSerializer(SessionSerializer):
     @extend_schema(responses=TurnSerializer(many=True))
     def get_turns(self, session: AssistantSession) -> list[dict[str, Any]]:
         """Return the turns as the turn's own address shows them."""
-        return [dict(TurnSerializer(turn).data) for turn in session_turns(session)]
+        return [dict(TurnSerializer(turn).data) for turn in session_turns(session, current_mode(session.pk))]
 
 
 class OpenedSerializer(StrictSerializer):
@@ -121,7 +126,7 @@ class QuestionSerializer(StrictSerializer):
 
 
 class StopSerializer(StrictSerializer):
-    """Why the turn is stopped."""
+    """A reason for the audit trail."""
 
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=400)
 
@@ -237,7 +242,7 @@ class AssistantTurnViewSet(RoomViewSet[AssistantTurn]):
             entity_id=turn.pk,
             sign=sign,
         )
-        return Response(RETRY + sign_told(sign), headers=followed.headers())
+        return Response(RETRY + sign_told(sign), headers=stream_headers(followed.header()))
 
     @extend_schema(summary="Stop a turn", request=StopSerializer, responses={200: TurnSerializer, **_REFUSED})
     @action(detail=True, methods=["post"])
@@ -268,7 +273,7 @@ class AssistantProposalViewSet(RoomViewSet[AssistantProposal]):
     )
     @action(detail=True, methods=["post"])
     def confirm(self, request: Request, **_: Any) -> Response:
-        """Ask for the change. It waits for an approval, on which the caller does not decide."""
+        """Ask for the change. `approval` names the approval that it waits for; null if it took effect."""
         proposal = confirm_proposal(user=self.viewer, proposal_id=self.get_object().pk)
         return Response(ProposalSerializer(proposal_data(proposal)).data)
 
@@ -283,7 +288,7 @@ class AssistantProposalViewSet(RoomViewSet[AssistantProposal]):
 
 
 class AssistantModeViewSet(RoomViewSet[AssistantMode]):
-    """What the assistant may do."""
+    """Modes of the assistant."""
 
     queryset = AssistantMode.objects.all()
     rights = dict.fromkeys(("list", "create"), GOVERN_ASSISTANT)

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tasks_app.api.streams import Going
-from tasks_app.desk.live import HEADER
+from tasks_app.desk.live import stream_headers
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.told import MOST, RETRY, as_stream, events_page
 from tasks_app.people.access import proof_of
@@ -93,10 +93,4 @@ def events_answer(request: Request, job: Job) -> Response:
         ended_at=page.ended_at,
         over=page.over,
     )
-    # no-transform and X-Accel-Buffering: nothing between may compress or hold it back.
-    headers = {
-        HEADER: going.header(),
-        "Cache-Control": "no-cache, no-transform",
-        "X-Accel-Buffering": "no",
-    }
-    return Response(RETRY + as_stream(page.events), headers=headers)
+    return Response(RETRY + as_stream(page.events), headers=stream_headers(going.header()))

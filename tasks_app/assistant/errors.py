@@ -11,11 +11,24 @@ CRITICAL = "Critical error occurred. The agent is recovering."
 
 
 class AssistantRefusedError(Exception):
-    """The request is not possible. The text is a sentence for the user; nothing has changed."""
+    """The request is not possible. The text is a sentence for the user; nothing has changed.
+
+    `status` is the HTTP status of the REST API's answer.
+    """
+
+    status = 409
+
+
+class NotPermittedError(AssistantRefusedError):
+    """The user has no right to this."""
+
+    status = 403
 
 
 class UnknownSessionError(AssistantRefusedError):
     """There is no such session, or it belongs to somebody else."""
+
+    status = 404
 
 
 class ModelError(Exception):

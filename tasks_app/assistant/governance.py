@@ -13,7 +13,12 @@ from django.db import transaction
 from pydantic import ValidationError
 
 from tasks_app import clock
-from tasks_app.assistant.errors import LOCKED, AssistantRefusedError
+from tasks_app.assistant.errors import (
+    LOCKED,
+    AssistantRefusedError,
+    NotPermittedError,
+    UnknownSessionError,
+)
 from tasks_app.assistant.models import (
     AssistantMode,
     AssistantSession,
@@ -59,13 +64,13 @@ def restricted_sessions() -> list[AssistantMode]:
 def set_mode(*, mode: str, reason: str, user: User, session_id: uuid.UUID | None = None) -> AssistantMode:
     """Set the mode of all sessions, or of one; lockdown ends open turns. Raise AssistantRefusedError."""
     if not user.is_active or not user.has_perm(GOVERN_ASSISTANT):
-        raise AssistantRefusedError("You have no right to set the assistant's mode.")
+        raise NotPermittedError("You have no right to set the assistant's mode.")
     if mode not in _STRICTNESS:
         raise AssistantRefusedError(f"A mode is one of {', '.join(_STRICTNESS)}.")
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise AssistantRefusedError(f"Give a reason of at most {LONGEST_REASON} characters.")
     if session_id is not None and not AssistantSession.objects.filter(pk=session_id).exists():
-        raise AssistantRefusedError("There is no such conversation.")
+        raise UnknownSessionError("There is no such conversation.")
     return _store_mode(mode, reason.strip(), actor_ensure(user=user).key, session_id)
 
 

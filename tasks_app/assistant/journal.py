@@ -138,9 +138,9 @@ def _move(turn: AssistantTurn, context: ExecutionContext, to: TaskState, *, span
     if ends:
         AssistantTurn.objects.filter(pk=turn.pk).update(lease_holder=None, lease_until=None)
         if to == TaskState.COMPLETED:
-            said = [
+            messages = [
                 {"role": "user", "content": context.user_message},
                 {"role": "assistant", "content": context.final_reply},
             ]
             session = turn.session
-            SessionManager(session.user).update_session(session.pk, [*session.messages, *said])
+            SessionManager(session.user).update_session(session.pk, [*session.messages, *messages])

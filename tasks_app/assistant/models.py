@@ -11,7 +11,7 @@ from tasks_app.assistant.types import Channel, Mode, ModelRole, TaskState
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.models import Stateful
 from tasks_app.lifecycle.status_field import StatusField
-from tasks_app.people.models import Membership, User
+from tasks_app.people.models import User
 from tasks_app.people.roles import USE_ASSISTANT, VIEW_TURNS
 from tasks_app.people.scope import scope_of
 
@@ -73,6 +73,7 @@ class AssistantTurn(Stateful):
     number = models.PositiveIntegerField()
     question = models.TextField()
     opened = models.JSONField(null=True)  # the object on the page: kind, id
+    teams = models.JSONField(default=list)  # ids of all teams whose data it may state; none for a superuser
     messages = models.JSONField(default=list)
     plan = models.TextField(blank=True)
     partial = models.TextField(blank=True)
@@ -102,16 +103,15 @@ class AssistantTurn(Stateful):
     def rows_visible(cls, viewer: User) -> models.QuerySet[AssistantTurn]:
         """Return the turns that a viewer may see: their own, and with the right to view turns other people's.
 
-        A turn shows what its asker saw. Its asker must therefore have no team that the viewer does not see
-        whole.
+        A turn shows what its asker saw. The viewer must therefore see all teams of the asker whole.
         """
-        own = models.Q(session__user=viewer)
-        if not viewer.has_perm(VIEW_TURNS) or viewer.is_superuser:
-            return cls.objects.all() if viewer.is_superuser else cls.objects.filter(own)
-        teams_of_asker = Membership.objects.filter(user=models.OuterRef("session__user"))
-        beyond = teams_of_asker.exclude(team__in=scope_of(viewer).whole)
-        others = models.Q(~models.Exists(beyond), session__user__is_superuser=False)
-        return cls.objects.filter(own | others)
+        if viewer.is_superuser:
+            return cls.objects.all()
+        found = models.Q(session__user=viewer)
+        if viewer.has_perm(VIEW_TURNS):
+            whole = [str(team) for team in scope_of(viewer).whole]
+            found |= models.Q(teams__contained_by=whole) & ~models.Q(teams=[])
+        return cls.objects.filter(found)
 
     @transition(field=status, source=S.INIT, target=S.PLANNING)
     def begin_planning(self) -> None:
@@ -197,7 +197,8 @@ class AssistantToolCall(models.Model):
 class AssistantProposal(models.Model):
     """A change that the assistant proposes. It has no effect until its user confirms it.
 
-    `arguments` are the tool's. `approvals` are the ids of the approvals that the confirmed change waits for.
+    `arguments` are the tool's. The subject is the object that the proposal is about; once it is confirmed,
+    the object that was created. `approvals` are the ids of the approvals that the confirmed change waits for.
     `remaining` are the arguments of a second change, which is asked for when the first one is shown.
     """
 

@@ -1,23 +1,16 @@
-"""What the steps of a turn need from outside: a model, tools and a journal."""
+"""The model, the tools and the journal that the steps of a turn use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tasks_app.assistant.types import (
-    ExecutionContext,
-    Message,
-    Mode,
-    ModelResponse,
-    ModelRole,
-    OrchestratorStep,
-    TaskState,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-)
+from tasks_app.assistant.types import Message, ModelResponse, ModelRole, ToolSpec
+
+if TYPE_CHECKING:
+    from tasks_app.assistant.journal import TurnJournal
+    from tasks_app.assistant.toolbox import UserToolbox
 
 OnText = Callable[[str], None]
 
@@ -51,46 +44,10 @@ class ModelClient(Protocol):
         """
 
 
-class Toolbox(Protocol):
-    """The tools of one user."""
-
-    async def offered(self) -> Sequence[ToolSpec]:
-        """Return the tools that the user's rights and the present mode allow."""
-
-    async def run(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Run calls side by side and record each result.
-
-        Raises:
-            CriticalViolationError: A tool did what no tool may do; the session is locked.
-        """
-
-
-class Journal(Protocol):
-    """Where a turn is recorded, one commit for each step."""
-
-    async def mode(self) -> Mode:
-        """Return the strictest mode that holds now. Raise TurnLostError if the turn is not ours any more."""
-
-    async def record(self, context: ExecutionContext, step: OrchestratorStep, to: TaskState) -> None:
-        """Store a step and everything that it changed, and move the turn. Raise TurnLostError."""
-
-    async def abort(self, context: ExecutionContext, error: str) -> None:
-        """End the turn as failed, if it is still ours, and tell operators."""
-
-    async def alert(self, what: str, trace_id: str) -> None:
-        """Tell operators of a defect."""
-
-    def restart_stream(self) -> None:
-        """Forget the pieces so far: the reply is written anew."""
-
-    def stream(self, text: str) -> None:
-        """Take a piece of the reply that is being written."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Ports:
-    """What one turn runs with."""
+    """The model, the tools and the journal of one turn."""
 
     client: ModelClient
-    toolbox: Toolbox
-    journal: Journal
+    toolbox: UserToolbox
+    journal: TurnJournal

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from tasks_app import clock
-from tasks_app.assistant.errors import AssistantRefusedError
+from tasks_app.assistant.errors import AssistantRefusedError, NotPermittedError
 from tasks_app.assistant.governance import current_mode
 from tasks_app.assistant.models import AssistantProposal
 from tasks_app.assistant.tools.registry import Confirmed, Tool, ToolRefusedError, tool_named
@@ -27,19 +27,22 @@ def confirm_proposal(*, user: User, proposal_id: uuid.UUID) -> AssistantProposal
     """Ask for the proposed change, as the assistant on behalf of the user; return the proposal.
 
     Raises:
+        NotPermittedError: The user has no right to the change any more.
         AssistantRefusedError: There is no such proposal, it is decided, or the change is not possible now.
     """
     proposal = _open_proposal(user, proposal_id)
     if current_mode(proposal.turn.session_id) != Mode.NORMAL:
         raise AssistantRefusedError("The assistant may not propose anything at the moment.")
     try:
-        confirmed = _ask_first(proposal, user)
+        confirmed = _confirm_if_unchanged(proposal, user)
     except ToolRefusedError as error:
         raise AssistantRefusedError(str(error)) from None
     proposal.approvals = [str(pk) for pk in confirmed.approvals]
     proposal.remaining = dict(confirmed.remaining) if confirmed.remaining else None
+    if confirmed.created:
+        proposal.subject_type, proposal.subject_id = confirmed.created
     proposal.confirmed_at = clock.now()
-    proposal.save(update_fields=["approvals", "remaining", "confirmed_at"])
+    proposal.save(update_fields=["approvals", "remaining", "subject_type", "subject_id", "confirmed_at"])
     return proposal
 
 
@@ -67,7 +70,7 @@ def _continue(proposal_id: uuid.UUID) -> int:
     user = proposal.turn.session.user
     try:
         confirmed = _ask_second(proposal, user)
-    except ToolRefusedError as error:
+    except (ToolRefusedError, NotPermittedError) as error:
         return _give_up(proposal, user, str(error))
     if not confirmed.approvals:
         return 0  # the first change is not shown yet
@@ -91,7 +94,9 @@ def _give_up(proposal: AssistantProposal, user: User, why: str) -> int:
 
 
 def _open_proposal(user: User, proposal_id: uuid.UUID) -> AssistantProposal:
-    rows = AssistantProposal.objects.select_for_update(of=("self",), no_key=True).select_related("turn")
+    rows = AssistantProposal.objects.select_for_update(of=("self",), no_key=True).select_related(
+        "turn", "call"
+    )
     proposal = rows.filter(pk=proposal_id, turn__session__user=user).first()
     if proposal is None:
         raise AssistantRefusedError("There is no such proposal of yours.")
@@ -100,11 +105,16 @@ def _open_proposal(user: User, proposal_id: uuid.UUID) -> AssistantProposal:
     return proposal
 
 
-def _ask_first(proposal: AssistantProposal, user: User) -> Confirmed:
+def _confirm_if_unchanged(proposal: AssistantProposal, user: User) -> Confirmed:
+    """Ask for the change if the tool still proposes what the person was shown. Raise ToolRefusedError."""
     tool = _tool(proposal, user)
     if tool.confirm is None:
         raise ToolRefusedError("This change is not offered any more.")
-    return tool.confirm(user, tool.arguments.model_validate(proposal.arguments))
+    arguments = tool.arguments.model_validate(proposal.arguments)
+    shown, now = proposal.call.result or {}, tool.run(user, arguments).as_json()
+    if any(shown.get(part) != now.get(part) for part in ("summary", "table")):
+        raise ToolRefusedError("This has changed since it was proposed: ask again.")
+    return tool.confirm(user, arguments)
 
 
 def _ask_second(proposal: AssistantProposal, user: User) -> Confirmed:
@@ -115,8 +125,10 @@ def _ask_second(proposal: AssistantProposal, user: User) -> Confirmed:
 
 
 def _tool(proposal: AssistantProposal, user: User) -> Tool[Any]:
-    """Return the tool of a proposal. Raise ToolRefusedError if it is gone, or the right to it."""
+    """Return the tool of a proposal. Raise ToolRefusedError if it is gone, and NotPermittedError."""
     tool = tool_named(proposal.tool)
-    if tool is None or not user.is_active or not user.has_perm(tool.right):
-        raise ToolRefusedError("You have no right to ask for this change.")
+    if tool is None:
+        raise ToolRefusedError("This change is not offered any more.")
+    if not user.is_active or not user.has_perm(tool.right):
+        raise NotPermittedError("You have no right to ask for this change.")
     return tool

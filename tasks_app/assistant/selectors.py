@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -12,16 +13,18 @@ from django.db.models import QuerySet
 from tasks_app.approvals.models import Approval
 from tasks_app.assistant.governance import current_mode
 from tasks_app.assistant.models import AssistantProposal, AssistantSession, AssistantToolCall, AssistantTurn
-from tasks_app.assistant.types import TERMINAL, TaskState
+from tasks_app.assistant.types import TERMINAL, Mode, TaskState
+from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.people.models import User
 
 #: The stream shows no more of a reply that is being written; the whole reply comes with the turn.
 LONGEST_PARTIAL = 8000
+_MOST_TURNS = 20
 
 
 def own_sessions(user: User) -> QuerySet[AssistantSession]:
-    """Return a person's sessions, the last used first."""
-    return AssistantSession.objects.filter(user=user)
+    """Return a person's sessions without their messages, the last used first."""
+    return AssistantSession.objects.filter(user=user).defer("messages")
 
 
 def own_turns(user: User) -> QuerySet[AssistantTurn]:
@@ -36,15 +39,14 @@ def turn_data(turn_id: uuid.UUID) -> dict[str, Any]:
     listed once for each. `table`, `links` and `quoted` (text of sellers and briefs, by name) are those of the
     last tool.
     """
-    turn = _with_details(AssistantTurn.objects.filter(pk=turn_id)).get()
-    return _turn_data(turn, str(current_mode(turn.session_id)))
+    turns = list(_with_details(AssistantTurn.objects.filter(pk=turn_id)))
+    return _turns_data(turns, current_mode(turns[0].session_id))[0]
 
 
-def session_turns(session: AssistantSession, *, limit: int = 20) -> list[dict[str, Any]]:
-    """Return the newest turns of a session, the oldest first, as `turn_data` does."""
-    mode = str(current_mode(session.pk))
-    newest = _with_details(session.turns.order_by("-number"))[:limit]
-    return [_turn_data(turn, mode) for turn in reversed(newest)]
+def session_turns(session: AssistantSession, mode: Mode) -> list[dict[str, Any]]:
+    """Return the 20 newest turns of a session, the oldest first, as `turn_data` does."""
+    newest = _with_details(session.turns.order_by("-number"))[:_MOST_TURNS]
+    return _turns_data([*reversed(newest)], mode)
 
 
 def turns_before(turn: AssistantTurn) -> int:
@@ -54,18 +56,12 @@ def turns_before(turn: AssistantTurn) -> int:
 
 
 def proposal_data(proposal: AssistantProposal) -> dict[str, Any]:
-    """Return a proposal. `approval` is the reference of its newest approval, null until it is confirmed."""
-    newest = proposal.approvals[-1:]
-    approval = Approval.objects.filter(pk__in=newest).values_list("reference", flat=True).first()
-    return {
-        "id": str(proposal.pk),
-        "summary": proposal.summary,
-        "approval": approval,
-        "approval_id": newest[0] if approval else None,
-        "confirmed_at": proposal.confirmed_at,
-        "dismissed_at": proposal.dismissed_at,
-        "error": proposal.error or None,
-    }
+    """Return a proposal.
+
+    `approval` is the reference of its newest approval; null until it is confirmed, or if there is none.
+    `subject` is the object that it is about, or that its confirmation made.
+    """
+    return _proposals_data([proposal])[proposal.pk]
 
 
 def turn_signs(turn_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
@@ -83,10 +79,17 @@ def is_last_turn_sign(sign: str) -> bool:
 
 
 def _with_details(turns: QuerySet[AssistantTurn]) -> QuerySet[AssistantTurn]:
-    return turns.select_related("session").prefetch_related("steps", "tool_calls", "proposals")
+    return turns.defer("messages").prefetch_related("steps", "tool_calls", "proposals")
 
 
-def _turn_data(turn: AssistantTurn, mode: str) -> dict[str, Any]:
+def _turns_data(turns: Sequence[AssistantTurn], mode: Mode) -> list[dict[str, Any]]:
+    proposals = _proposals_data([proposal for turn in turns for proposal in turn.proposals.all()])
+    return [_turn_data(turn, mode, proposals) for turn in turns]
+
+
+def _turn_data(
+    turn: AssistantTurn, mode: Mode, proposals: Mapping[uuid.UUID, dict[str, Any]]
+) -> dict[str, Any]:
     calls = list(turn.tool_calls.all())
     result: dict[str, Any] = (calls[-1].result if calls else None) or {}
     return {
@@ -102,10 +105,39 @@ def _turn_data(turn: AssistantTurn, mode: str) -> dict[str, Any]:
         "status": turn.status,
         "waits_for_turns": turns_before(turn) if turn.ended_at is None else 0,
         "steps": _steps(turn, calls),
-        "proposals": [proposal_data(one) for one in turn.proposals.all()],
-        "mode": mode,
+        "proposals": [proposals[one.pk] for one in turn.proposals.all()],
+        "mode": str(mode),
         "error": turn.error or None,
     }
+
+
+def _proposals_data(proposals: Collection[AssistantProposal]) -> dict[uuid.UUID, dict[str, Any]]:
+    """Return each proposal's data by its id."""
+    newest = {one.pk: one.approvals[-1] for one in proposals if one.approvals}
+    approvals = Approval.objects.filter(pk__in=newest.values()) if newest else ()
+    references = {str(approval.pk): approval.reference for approval in approvals}
+    subjects: dict[str, set[uuid.UUID]] = defaultdict(set)
+    for one in proposals:
+        if one.subject_id:
+            subjects[one.subject_type].add(one.subject_id)
+    named = {pk: name for kind, ids in subjects.items() for pk, name in names_of(kind, ids).items()}
+    return {
+        one.pk: {
+            "id": str(one.pk),
+            "summary": one.summary,
+            "approval": references.get(newest.get(one.pk, "")),
+            "approval_id": newest.get(one.pk),
+            "subject": _subject(named.get(one.subject_id) if one.subject_id else None),
+            "confirmed_at": one.confirmed_at,
+            "dismissed_at": one.dismissed_at,
+            "error": one.error or None,
+        }
+        for one in proposals
+    }
+
+
+def _subject(name: EntityName | None) -> dict[str, str] | None:
+    return {"reference": name.reference, "url": name.link} if name else None
 
 
 def _steps(turn: AssistantTurn, calls: list[AssistantToolCall]) -> list[dict[str, Any]]:

@@ -8,7 +8,12 @@ from django.db import transaction
 from django.db.models import Max
 
 from tasks_app import clock
-from tasks_app.assistant.errors import LOCKED, AssistantRefusedError, UnknownSessionError
+from tasks_app.assistant.errors import (
+    LOCKED,
+    AssistantRefusedError,
+    NotPermittedError,
+    UnknownSessionError,
+)
 from tasks_app.assistant.governance import current_mode
 from tasks_app.assistant.models import AssistantSession, AssistantTurn
 from tasks_app.assistant.sessions import SessionManager
@@ -18,6 +23,7 @@ from tasks_app.lifecycle.transitions import create, transition
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import User
 from tasks_app.people.roles import USE_ASSISTANT
+from tasks_app.people.scope import scope_of
 from tasks_app.storable import is_storable
 
 LONGEST_QUESTION = 4000
@@ -45,7 +51,8 @@ def ask(
 
     Raises:
         UnknownSessionError: There is no such conversation of this person.
-        AssistantRefusedError: No right, no question, a locked assistant, or too many turns that wait.
+        NotPermittedError: The person may not use the assistant.
+        AssistantRefusedError: No question, a locked assistant, or too many turns that wait.
     """
     _check_user(user)
     text = question.strip()
@@ -62,6 +69,7 @@ def ask(
         number=number,
         question=text,
         opened=_opened(user, opened),
+        teams=_teams(user, session),
         trace_id=uuid.uuid4().hex,
     )
     create(turn, actor=actor_ensure(user=user), reason="Asked the assistant")
@@ -103,7 +111,7 @@ def stop(*, user: User, turn_id: uuid.UUID, reason: str = "") -> AssistantTurn:
 
 def _check_user(user: User) -> None:
     if not user.is_active or user.is_service or not user.has_perm(USE_ASSISTANT):
-        raise AssistantRefusedError("You have no right to use the assistant.")
+        raise NotPermittedError("You have no right to use the assistant.")
 
 
 def _session(user: User, channel: Channel, session_id: uuid.UUID | None) -> AssistantSession:
@@ -113,6 +121,18 @@ def _session(user: User, channel: Channel, session_id: uuid.UUID | None) -> Assi
     if found is None:
         raise UnknownSessionError("There is no such conversation of yours.")
     return found
+
+
+def _teams(user: User, session: AssistantSession) -> list[str]:
+    """Return the ids of the asker's teams, now and in the earlier turns that the answer may quote.
+
+    A superuser sees every team's rows: the list is empty, and only superusers see the turn.
+    """
+    if user.is_superuser:
+        return []
+    scope = scope_of(user)
+    earlier = {team for teams in session.turns.values_list("teams", flat=True) for team in teams}
+    return sorted({*map(str, scope.whole | scope.limited), *earlier})
 
 
 def _opened(user: User, opened: tuple[str, uuid.UUID] | None) -> dict[str, str] | None:

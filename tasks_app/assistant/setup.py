@@ -1,4 +1,4 @@
-"""What this room registers elsewhere when the application starts."""
+"""Registrations at the start of the application."""
 
 from __future__ import annotations
 

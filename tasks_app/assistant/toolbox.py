@@ -87,15 +87,15 @@ class UserToolbox:
         self, row: AssistantToolCall, result: ToolResult, answer: ToolAnswer, *, began: float
     ) -> ToolResult:
         """Store the proposal in the commit of the result; return the result with the proposal's id."""
-        subject = answer.links[0]
+        subject = answer.links[0] if answer.links else None
         proposal = AssistantProposal.objects.create(
             turn_id=self._turn_id,
             call=row,
             tool=row.tool,
             arguments=row.arguments,
             summary=answer.summary,
-            subject_type=subject.kind,
-            subject_id=subject.id,
+            subject_type=subject.kind if subject else "",
+            subject_id=subject.id if subject else None,
             at=clock.now(),
         )
         result = replace(result, content={**result.content, "proposal": str(proposal.pk)})

@@ -33,7 +33,7 @@ TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELLED
 
 
 class Mode(StrEnum):
-    """What the assistant may do, from most to least."""
+    """The mode of the assistant, from the most to the least allowed."""
 
     NORMAL = "normal"
     READ_ONLY = "read_only"  # no tool with the effect `propose`
@@ -49,7 +49,7 @@ class Channel(StrEnum):
 
 
 class ModelRole(StrEnum):
-    """What a model is asked for; the settings name one model for each."""
+    """The role of a model in a turn. The settings name one model for each."""
 
     PLANNER = "planner"
     ANSWERER = "answerer"
@@ -66,7 +66,7 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolResult:
-    """What a tool call led to: `content` for the model, or `error`, a sentence."""
+    """The result of a tool call: `content` for the model, or `error`, a sentence."""
 
     call: ToolCall
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -75,8 +75,7 @@ class ToolResult:
 
     def as_message(self) -> Message:
         """Return the result as the message that answers its call."""
-        said = {"error": self.error} if self.error else dict(self.content)
-        content = json.dumps(said, ensure_ascii=False)
+        content = json.dumps({"error": self.error} if self.error else self.content, ensure_ascii=False)
         return {"role": "tool", "tool_call_id": self.call.id, "name": self.call.name, "content": content}
 
 

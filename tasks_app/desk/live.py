@@ -43,13 +43,14 @@ class Followed:
         _, user, proof, page, entity_id, sign = header.split(" ", 5)
         return cls(user=user, proof=proof, page=page, entity_id=uuid.UUID(entity_id), sign=sign)
 
-    def headers(self) -> dict[str, str]:
-        """Return the headers of a stream's beginning. Proxies must neither compress nor hold it back."""
-        return {
-            HEADER: self.header(),
-            "Cache-Control": "no-cache, no-transform",
-            "X-Accel-Buffering": "no",
-        }
+
+def stream_headers(continuation: str) -> dict[str, str]:
+    """Return the headers of a stream's first answer. Proxies must neither compress nor buffer it.
+
+    Args:
+        continuation: `header()` of a `Followed` or a `Going`.
+    """
+    return {HEADER: continuation, "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
 def _never(_sign: str) -> bool:

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
-from tasks_app.desk.live import RETRY, Followed, sign_of, sign_told
+from tasks_app.desk.live import RETRY, Followed, sign_of, sign_told, stream_headers
 from tasks_app.desk.page import Page, explain_link, viewer
 from tasks_app.people.access import proof_of
 
@@ -67,7 +67,7 @@ class LivePage(Page):
             sign=sign,
         )
         body = RETRY + sign_told(sign)
-        return HttpResponse(body, content_type="text/event-stream", headers=going.headers())
+        return HttpResponse(body, content_type="text/event-stream", headers=stream_headers(going.header()))
 
     def _seen(self, request: HttpRequest, pk: uuid.UUID) -> Model:
         obj: Model | None = self.get_object(request, str(pk))

@@ -384,6 +384,7 @@ class Migration(migrations.Migration):
                 ('number', models.PositiveIntegerField()),
                 ('question', models.TextField()),
                 ('opened', models.JSONField(null=True)),
+                ('teams', models.JSONField(default=list)),
                 ('messages', models.JSONField(default=list)),
                 ('plan', models.TextField(blank=True)),
                 ('partial', models.TextField(blank=True)),

@@ -7,23 +7,32 @@ from decimal import Decimal
 from orders.models import Deal
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
-from tests.factories import make_line, make_seller
+from tests.factories import make_advertiser, make_deal, make_line, make_seller, make_team
 from tests.lifecycle.entities import make_campaign
 from tests.orders.late import say
 from tests.orders.live import booked, packages, says
 
 
-def two_deals() -> tuple[Deal, Deal]:
-    """Return two booked deals of the campaign Spring Launch: ctv of 20,000 and podcast of 5,000."""
-    campaign = make_campaign(name="Spring Launch")
-    tv = booked(make_seller("Cobalt Bay TV"), line=make_line(channel="ctv", budget=Decimal(20_000)))
-    audio = booked(
-        make_seller("Quill Audio"),
+def two_deals(
+    name: str = "Spring Launch", *, tv: str = "Cobalt Bay TV", audio: str = "Quill Audio"
+) -> tuple[Deal, Deal]:
+    """Return two booked deals of a campaign of 40,000: ctv of 20,000 and podcast of 5,000."""
+    campaign = make_campaign(name=name, budget=Decimal(40_000), currency="USD")
+    television = booked(make_seller(tv), line=make_line(channel="ctv", budget=Decimal(20_000)))
+    podcast = booked(
+        make_seller(audio),
         media_buy_id="mb-2",
         line=make_line(channel="podcast", product_id="prod-pod", budget=Decimal(5_000), minimum=None),
     )
-    Deal.objects.filter(pk__in=[tv.pk, audio.pk]).update(campaign_id=campaign.pk)
-    return Deal.objects.get(pk=tv.pk), Deal.objects.get(pk=audio.pk)
+    Deal.objects.filter(pk__in=[television.pk, podcast.pk]).update(campaign_id=campaign.pk)
+    return Deal.objects.get(pk=television.pk), Deal.objects.get(pk=podcast.pk)
+
+
+def foreign_deal() -> Deal:
+    """Return a deal of another team, with the seller "Hidden Seller"."""
+    client = make_advertiser("Hidden Client", team=make_team("Elsewhere"))
+    seller = make_seller("Hidden Seller")
+    return make_deal(seller=seller, account=False, team=client.team, advertiser=client)
 
 
 def shown(deal: Deal, operation: Operation, budget: float) -> None:

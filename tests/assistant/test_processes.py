@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 
-from tasks_app.assistant.models import AssistantStep, AssistantToolCall, AssistantTurn
+from tasks_app.assistant.models import AssistantProposal, AssistantStep, AssistantToolCall, AssistantTurn
 from tasks_app.assistant.services import ask
 from tasks_app.assistant.types import Channel, TaskState
 from tasks_app.lifecycle.verify import verify_entity
@@ -19,6 +19,7 @@ from tests.commands.running import ROOT, call, started
 from tests.database import Database
 from tests.enforcement.mortal import lives
 from tests.factories import make_user
+from tests.orders.live import booked
 from tests.rounds import kill_points
 from tests.support import PATIENCE_S, until
 
@@ -62,10 +63,10 @@ def test_the_process_answers_in_order_and_hands_back_at_sigterm(committed_db: Da
 
 
 def test_killed_at_any_moment_the_turn_goes_on_and_ends_once(committed_db: Database) -> None:
-    user = make_user("Buyer")
+    user, deal = make_user("Buyer"), booked()
     with lives("answer") as die:
         for number in kill_points(every=3):
-            turn = question(user)
+            turn = question(user, f"Pause {deal.reference}")
             killed = die(number, turn.pk)
             AssistantTurn.objects.filter(lease_until__isnull=False).update(
                 lease_until=F("lease_until") - timedelta(hours=1)
@@ -73,9 +74,11 @@ def test_killed_at_any_moment_the_turn_goes_on_and_ends_once(committed_db: Datab
             if killed:
                 assert not die(10_000, turn.pk)
             turn.refresh_from_db()
-            assert (turn.status, turn.reply) == (TaskState.COMPLETED, "Nothing waits for you.")
+            assert turn.status == TaskState.COMPLETED
+            assert "Nothing has changed yet" in turn.reply
             assert AssistantToolCall.objects.filter(turn=turn).count() == 1
-            assert AssistantStep.objects.filter(turn=turn, stale=False).count() == 5
+            assert AssistantProposal.objects.filter(turn=turn).count() == 1
+            assert AssistantStep.objects.filter(turn=turn, stale=False).count() == 6
             assert [message["role"] for message in turn.messages] == [
                 "user",
                 "assistant",

@@ -6,6 +6,8 @@ import uuid
 
 import pytest
 
+from campaigns.models import Campaign
+from campaigns.services import campaign_submit
 from orders.models import Deal
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
@@ -14,14 +16,19 @@ from tasks_app.assistant.governance import set_mode
 from tasks_app.assistant.models import AssistantProposal
 from tasks_app.assistant.proposals import confirm_proposal, continue_proposals, dismiss_proposal
 from tasks_app.assistant.selectors import turn_data
+from tasks_app.jobs.engine import mark_failed
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.models import Operation
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tests.assistant.deals import shown, two_deals
 from tests.assistant.fakes import converse
-from tests.factories import make_seller, make_user
-from tests.orders.live import booked
+from tests.campaigns.briefs import future
+from tests.factories import make_account, make_advertiser, make_seller, make_user
+from tests.jobs.claiming import claim_step
+from tests.orders.live import booked, packages, says
 
 pytestmark = pytest.mark.django_db
 
@@ -149,3 +156,79 @@ def test_what_cannot_be_changed_is_refused_in_a_sentence(
         assert said in converse(buyer, question).reply, question
     assert "no right" in converse(make_user("Finance"), f"Pause {tv.reference}").reply
     assert not AssistantProposal.objects.exists()
+
+
+def test_a_brief_is_drafted_from_a_sentence_and_submitted_by_the_assistant(inline: None) -> None:
+    make_advertiser("Lindqvist Coffee")
+    buyer = make_user("Buyer")
+    question = "Draft a brief for Lindqvist: USD 50,000 on CTV and podcast from 2031-01-10 to 2031-02-10"
+    proposal = proposed(buyer, question)
+    table = str(turn_data(proposal.turn_id)["table"])
+    for stated in (
+        "Lindqvist Coffee 2031-01-10",
+        "USD 50,000",
+        "ctv, podcast",
+        "['Countries', 'US', 'assumed']",
+    ):
+        assert stated in table
+    assert "currency assumed" not in table
+    confirm_proposal(user=buyer, proposal_id=proposal.pk)
+    campaign = Campaign.objects.get()
+    assert (campaign.budget, campaign.requested_by, campaign.problems) == (50_000, actor_key(buyer), [])
+    first = AuditEntry.objects.filter(entity_type="campaign", entity_id=campaign.pk).earliest("pk")
+    assert first.actor == "agent:assistant"
+    data = turn_data(proposal.turn_id)["proposals"][0]
+    assert (data["approval"], data["subject"]["reference"]) == (None, campaign.reference)
+
+
+def test_a_brief_that_says_too_little_or_is_wrong_is_not_proposed(inline: None) -> None:
+    make_advertiser("Lindqvist Coffee")
+    buyer = make_user("Buyer")
+    days = "from 2031-01-10 to 2031-02-10"
+    for question, said in {
+        "Draft a brief for Lindqvist": "Say the budget",
+        f"Draft a brief for Channel 4 on CTV {days}": "Say the budget",
+        f"Draft a brief for Lindqvist: USD 5,000 {days}": "Say on which channels",
+        "Draft a brief for Lindqvist: USD 5,000 on CTV": "from which day",
+        f"Draft a brief for Nobody 7: 5,000 EUR on CTV {days}": "There is no advertiser",
+        f"Draft a brief for Lindqvist: USD 5,000 on TV {days}": "ctv or linear_tv",
+        f"Draft a brief for Lindqvist: USD 5,000 on smoke {days}": "There is no channel",
+        f"Draft a brief for Lindqvist: QQQ 5,000 on CTV {days}": "currency",
+        "Draft a brief for Lindqvist: USD 5,000 on CTV from 2021-01-10 to 2021-02-10": "cannot be submitted",
+    }.items():
+        assert said in converse(buyer, question).reply, question
+    complete = f"Draft a brief for Lindqvist: USD 5,000 on CTV {days}"
+    assert "no right" in converse(make_user("Finance"), complete).reply
+    assert not AssistantProposal.objects.exists()
+
+
+def test_a_failed_campaign_is_retried_by_who_steers_jobs_and_submitted_again_by_a_buyer(inline: None) -> None:
+    make_account(make_advertiser("Lindqvist Coffee"), make_seller())
+    buyer, steers = make_user("Buyer"), make_user("Ad Ops")
+    campaign = campaign_submit(user=buyer, raw=future())
+    assert campaign.problems == []
+    question = f"Retry {campaign.reference}"
+    assert "it has not failed" in converse(buyer, question).reply
+    step = claim_step()
+    assert step is not None
+    mark_failed(step=step, error="the seller is gone")
+    again, retried = proposed(buyer, question), proposed(steers, question)
+    assert "from where it failed" in retried.summary
+    assert "USD 250,000" in str(turn_data(again.turn_id)["table"])
+    confirm_proposal(user=steers, proposal_id=retried.pk)
+    campaign.refresh_from_db()
+    assert campaign.status == "brief_received"
+    with pytest.raises(AssistantRefusedError, match="has not failed"):
+        confirm_proposal(user=buyer, proposal_id=again.pk)
+    transition(campaign, "failed", actor="system")
+    confirm_proposal(user=buyer, proposal_id=again.pk)
+    assert Campaign.objects.filter(requested_by=actor_key(buyer)).count() == 2
+
+
+def test_only_what_was_shown_is_confirmed(inline: None) -> None:
+    deal, buyer = booked(), make_user("Buyer")
+    proposal = proposed(buyer, f"Change the budget of {deal.reference} to 12,000")
+    says(deal, "active", revision=2, packages=packages(deal, budget=9_000.0))
+    with pytest.raises(AssistantRefusedError, match="has changed"):
+        confirm_proposal(user=buyer, proposal_id=proposal.pk)
+    assert not Approval.objects.filter(opened_by="agent:assistant").exists()

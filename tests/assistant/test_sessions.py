@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import timedelta
 
 import pytest
 
-from tasks_app.assistant.errors import AssistantRefusedError, UnknownSessionError
+from tasks_app.assistant.errors import AssistantRefusedError
 from tasks_app.assistant.governance import current_mode
 from tasks_app.assistant.services import ask
-from tasks_app.assistant.sessions import MOST_MESSAGES, SessionManager, archive_idle_sessions
+from tasks_app.assistant.sessions import SessionManager, archive_idle_sessions
 from tasks_app.assistant.types import Channel, Mode
 from tests.clocks import Clock
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
-
-
-def test_a_session_is_created_read_updated_and_listed_by_its_person_alone() -> None:
-    mine, others = SessionManager(make_user("Buyer")), SessionManager(make_user("Buyer"))
-    pk = mine.create_session(channel=Channel.COMMAND, preferences={"zone": "UTC"})
-    mine.update_session(pk, [{"role": "user", "content": str(number)} for number in range(MOST_MESSAGES + 3)])
-    session = mine.get_session(pk)
-    assert session is not None
-    assert (session.channel, session.preferences) == ("command", {"zone": "UTC"})
-    assert len(session.messages) == MOST_MESSAGES
-    assert session.messages[-1]["content"] == str(MOST_MESSAGES + 2)
-    assert [one.pk for one in mine.list_active_sessions()] == [pk]
-    assert others.get_session(pk) is None
-    assert others.list_active_sessions() == []
-    with pytest.raises(UnknownSessionError):
-        others.update_session(pk, [])
-    with pytest.raises(UnknownSessionError):
-        mine.restore_session(uuid.uuid4())
 
 
 def test_a_stricter_mode_from_the_start_needs_the_right_to_govern() -> None:

@@ -377,6 +377,7 @@ SETTING_OFF = ("job_start", "job_retry", "job_retry_nested", "campaign_retry", "
 CALLED_IN = {
     "campaigns/acts.py": "campaign_retry, tried here",
     "campaigns/admin.py": "campaign_retry, tried here",
+    "campaigns/assistant/submissions.py": "campaign_retry, in the name of who confirms the proposal",
     "tasks_app/jobs/steer_forms.py": "job_retry, tried here",
     "tasks_app/api/jobs.py": "job_retry, tried here",
     "tasks_app/operations/steer_forms.py": "operation_resend, tried here",

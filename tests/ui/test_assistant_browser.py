@@ -105,10 +105,11 @@ def test_money_is_moved_by_a_conversation(site: Desk) -> None:
         ask(page, "What is this waiting for?")
         expect(page.locator("#assistant-turns")).to_contain_text(tv.reference)
         ask(page, MOVE)
-        page.get_by_role("button", name="Ask for this change").click()
-        expect(page.locator(".proposal")).to_contain_text("It waits for")
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.locator(".proposal")).to_contain_text("Approval: APR-")
+        expect(page.locator("#assistant-question")).to_be_focused()  # the button is gone
         page.goto(page_of(audio))  # the panel stays open, with its conversation
-        expect(page.locator(".proposal")).to_contain_text("It waits for")
+        expect(page.locator(".proposal")).to_contain_text("Approval: APR-")
         page.locator("#assistant-question").press("Escape")
         expect(page.locator("#fd-assistant")).to_be_hidden()
     with ThreadPoolExecutor(1) as apart:  # Playwright's event loop runs in this thread
@@ -131,8 +132,13 @@ def test_a_reply_streams_and_is_stopped(site: Desk, model: ModelServer) -> None:
         page.fill("#assistant-question", "How are we?")
         page.keyboard.press("Enter")
         expect(page.locator("[data-partial]")).to_contain_text("Spring Launch is booked")
+        page.fill("#assistant-question", " ")
+        page.keyboard.press("Enter")
+        expect(page.locator("#assistant-refusal")).to_contain_text("Ask a question")
+        assert page.input_value("#assistant-question") == " "  # what was typed stays
         page.get_by_role("button", name="Stop").click()
         expect(page.locator("#assistant-turns")).to_contain_text("You stopped it.")
+        expect(page.locator("#assistant-refusal")).to_be_empty()
     model.reset()
 
 

@@ -25,7 +25,7 @@ from tasks_app.assistant.types import Message, ModelResponse, ModelRole, ToolCal
 
 NAME = "built-in planner"
 _WHICH = "Which one do you mean?"
-_PROPOSED = "Nothing has changed yet. Confirm the proposal, and other people approve it."
+_PROPOSED = "Nothing has changed yet. It happens only if you confirm the proposal."
 _REFERENCE = re.compile(r"\b[A-Z]{2,5}-\d{4}-\d{1,12}\b", re.IGNORECASE)
 _QUOTED = re.compile(r"[\"“']([^\"”']{2,80})[\"”']")
 _LISTED = re.compile(r"^(\d+)\. (\S+) – (.*)$", re.MULTILINE)
@@ -43,10 +43,10 @@ _COMMON_WORDS = """
 a about all also an and any anything approval approve approved are as at audit be been before best
 blocked booked budget by can cancelled change changed check committed compare conflict conflicts
 contradict cost costs could days decide decided delivering did differ differences do does down end ends
-explain fail failed failing fails far fast fastest for from get gets give go goes going got had happen
+explain fail failed failing fails far fast fastest for forward from get gets give go goes going got had happen
 happened happening happens has have here history holding how i if in is issue issues it its just know
-last left list long me media mine miss money month more most moved much must my need needs new next no
-not of offer offered offers on only or other others our out pending please problem problems progress
+last left list long many me media mine miss money month more most moved much must my need needs new next no
+not of offer offered offers on only or other others our out pending please problem problems progress put
 really remaining run running runs s said say says should show since slow slowest so some something spend
 spending spent stand stands start starts state status still stuck tell than that the their them there
 these they this those to today too trail up us wait waiting waits was we week were what what's when where
@@ -58,7 +58,7 @@ _HERE = re.compile(r"\b(this|it|its|here|that)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """What the messages say that matters: the question, the open object, and the results of this turn."""
+    """The question, the open object and the results of this turn, as read from the messages."""
 
     question: str
     chosen: str  # the reference that answers an earlier "which one"
@@ -92,7 +92,7 @@ class BuiltInPlanner:
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """Return what the messages say."""
+    """Return the conversation that the messages hold."""
     asked = max(place for place, message in enumerate(messages) if message["role"] == "user")
     question, chosen = str(messages[asked]["content"]), ""
     earlier = [message for message in messages[:asked] if message["role"] in ("user", "assistant")]
@@ -121,8 +121,8 @@ def _answer(conversation: Conversation, tools: set[str]) -> ModelResponse:
     tool, content = conversation.results[-1]
     if tool == FIND and "error" not in content:
         return _after_find(intent, conversation, content, tools)
-    said = str(content.get("error") or content["summary"])
-    return _say(f"{said}\n{_PROPOSED}" if "proposal" in content else said)
+    answer = str(content.get("error") or content["summary"])
+    return _say(f"{answer}\n{_PROPOSED}" if "proposal" in content else answer)
 
 
 def _first_call(intent: Intent, conversation: Conversation, tools: set[str]) -> ModelResponse:
@@ -136,7 +136,7 @@ def _first_call(intent: Intent, conversation: Conversation, tools: set[str]) -> 
         wanted = [kind for kind in kinds if kind in intent.tools] or [kind for kind in intent.tools if kind]
         return _call(FIND, {"text": name, "kinds": wanted}, tools)
     if "" in intent.tools:
-        return _call(intent.tools[""][0], intent.slots(conversation.question, conversation.today), tools)
+        return _call_with_slots(intent, intent.tools[""][0], {}, conversation, tools)
     if conversation.opened:
         return _call_about(intent, conversation.opened[0], conversation.opened[1], conversation, tools)
     return _say(f"Of what? Name a {' or '.join(kind for kind in intent.tools if kind)}, or give a reference.")
@@ -167,7 +167,14 @@ def _call_about(
     if not tool:
         kinds = " or ".join(one for one in intent.tools if one)
         return _say(f"I can answer that about a {kinds}, not about {reference}.")
-    arguments = {argument: reference, **intent.slots(conversation.question, conversation.today)}
+    return _call_with_slots(intent, tool, {argument: reference}, conversation, tools)
+
+
+def _call_with_slots(
+    intent: Intent, tool: str, known: Mapping[str, Any], conversation: Conversation, tools: set[str]
+) -> ModelResponse:
+    """Return a call with what the question states, or ask for what is missing."""
+    arguments = {**known, **intent.slots(conversation.question, conversation.today)}
     missing = [sentence for name, sentence in intent.missing.items() if name not in arguments]
     return _say(missing[0]) if missing else _call(tool, arguments, tools)
 
@@ -193,17 +200,14 @@ def _reference_of(conversation: Conversation) -> str:
     if conversation.chosen or found:
         return conversation.chosen or (found[0].upper() if found else "")
     name, _ = _name_in(conversation.question)
-    return (
-        conversation.opened[1]
-        if conversation.opened and not name and _HERE.search(conversation.question)
-        else ""
-    )
+    is_here = conversation.opened and not name and _HERE.search(conversation.question)
+    return conversation.opened[1] if conversation.opened and is_here else ""
 
 
 def _name_in(question: str, intent: Intent | None = None) -> tuple[str, list[str]]:
     """Return the words of a question that may be a name, and the kinds of objects that it mentions."""
-    if intent is not None and intent.name_in is not None:
-        place = intent.name_in.search(question)
+    if intent is not None and intent.name_in:
+        place = re.search(intent.name_in, question, re.IGNORECASE)
         question = place["name"] if place else ""
     words = [word.removesuffix("'s").removesuffix("’s").strip(".-") for word in _words(question)]
     kinds = [_KINDS[word.lower()] for word in words if word.lower() in _KINDS]
@@ -217,10 +221,10 @@ def _words(question: str) -> list[str]:
     return re.findall(r"[^\W_][\w&.-]*(?:['’]s)?", question)
 
 
-def _choice(said: str, list_text: str) -> str:
+def _choice(answer: str, list_text: str) -> str:
     """Return the reference that a person chose from a list; empty if it is no choice."""
     listed = [(number, reference, title) for number, reference, title in _LISTED.findall(list_text)]
-    lowered = said.lower().strip(" .!")
+    lowered = answer.lower().strip(" .!")
     for number, reference, _ in listed:
         if lowered.removeprefix("number ").strip() == number or reference.lower() in lowered:
             return str(reference)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from tasks_app.assistant.clients.brief_slots import brief_arguments
 from tasks_app.assistant.clients.slots import (
     coming_days,
     deal_status,
@@ -32,24 +33,29 @@ class Intent:
 
     Attributes:
         name: For plans and evaluations.
-        pattern: Searched in the question, in lower case.
+        pattern: Regular expression that is searched in the question, in lower case.
         tools: Kind of object to the tool that answers about it and the tool's argument that takes the
             object's reference; "" for a question about no object.
         slots: Reads further arguments from the question and today's date.
-        name_in: Where the question says the object's name, as the group `name`; None: in its uncommon words.
+        name_in: Where the question says the object's name, as the group `name` of a regular
+            expression; empty: in its uncommon words.
         missing: Argument to the sentence that asks for it, if the question does not say it.
         example: Shown when a question is not understood.
     """
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     tools: Mapping[str, tuple[str, str]]
     slots: Slots = _no_slots
-    name_in: re.Pattern[str] | None = None
+    name_in: str = ""
     missing: Mapping[str, str] = field(default_factory=dict)
     example: str = ""
 
 
+_NO_NAME = r"(?!)"  # matches nothing: the question is about no object that exists
+_BRIEF_EXAMPLE = (
+    "Draft a brief for Lindqvist Coffee: USD 50,000 on CTV and podcast from 2027-01-10 to 2027-02-10."
+)
 _EXPLAIN = ("explain_object", "reference")
 _ANYTHING = {"campaign": _EXPLAIN, "deal": _EXPLAIN, "seller": _EXPLAIN}
 
@@ -57,40 +63,64 @@ _ANYTHING = {"campaign": _EXPLAIN, "deal": _EXPLAIN, "seller": _EXPLAIN}
 INTENTS = (
     Intent(
         name="move_money",
-        pattern=re.compile(r"\b(move|shift|transfer)\b.*\d.*\bfrom\b.*\bto\b"),
+        pattern=r"\b(move|shift|transfer)\b.*\d.*\bfrom\b.*\bto\b",
         tools={"campaign": ("move_money", "campaign")},
         slots=move_ends,
-        name_in=re.compile(r"\b(?:of|in|within|for) (?P<name>.+?) from\b", re.IGNORECASE),
+        name_in=r"\b(?:of|in|within|for) (?P<name>.+?) from\b",
         example="Move USD 10,000 of Spring Launch from CTV to audio.",
     ),
     Intent(
         name="change_budget",
-        pattern=re.compile(r"\b(set|change|raise|lower|increase|reduce|cut)\b.*\bbudget\b.*\bto\b.*\d"),
+        pattern=r"\b(set|change|raise|lower|increase|reduce|cut)\b.*\bbudget\b.*\bto\b.*\d",
         tools={"deal": ("change_budget", "deal")},
         slots=new_budget,
-        name_in=re.compile(r"\bbudget (?:of|for) (?P<name>.+?) to\b", re.IGNORECASE),
+        name_in=r"\bbudget (?:of|for) (?P<name>.+?) to\b",
         example="Change the budget of DEAL-2026-000012 to 25,000.",
     ),
     Intent(
         name="pause_deal",
-        pattern=re.compile(r"^\W*(please )?(pause|resume)\b"),
+        pattern=r"^\W*(please )?(pause|resume)\b",
         tools={"deal": ("pause_deal", "deal")},
         slots=pause_or_resume,
-        name_in=re.compile(r"\b(?:pause|resume) (?P<name>.+)", re.IGNORECASE),
+        name_in=r"\b(?:pause|resume) (?P<name>.+)",
         example="Pause DEAL-2026-000012.",
     ),
     Intent(
         name="cancel_deal",
-        pattern=re.compile(r"^\W*(please )?(cancel|call off)\b"),
+        pattern=r"^\W*(please )?(cancel|call off)\b",
         tools={"deal": ("cancel_deal", "deal")},
         slots=stated_reason,
-        name_in=re.compile(r"\b(?:cancel|call off) (?P<name>.+?)(?: because\b| since\b|$)", re.IGNORECASE),
+        name_in=r"\b(?:cancel|call off) (?P<name>.+?)(?: because\b| since\b|$)",
         missing={"reason": "Say why, such as: cancel DEAL-2026-000012 because the client stopped it."},
         example="Cancel DEAL-2026-000012 because the client stopped the launch.",
     ),
     Intent(
+        name="draft_brief",
+        pattern=(
+            r"\b(draft|write|prepare|submit|create)\b.*\b(brief|campaign)\b.*\bfor\b"
+            r"|\bnew (brief|campaign) for\b"
+        ),
+        tools={"": ("draft_brief", "")},
+        slots=brief_arguments,
+        name_in=_NO_NAME,
+        missing={
+            "advertiser": f"Say for which advertiser, such as: {_BRIEF_EXAMPLE}",
+            "total": f"Say the budget, such as: {_BRIEF_EXAMPLE}",
+            "channels": f"Say on which channels, such as: {_BRIEF_EXAMPLE}",
+            "start": f"Say from which day to which, such as: {_BRIEF_EXAMPLE}",
+        },
+        example=_BRIEF_EXAMPLE,
+    ),
+    Intent(
+        name="retry_campaign",
+        pattern=r"^\W*(please )?(retry|restart|resubmit|try\b.*\bagain)\b",
+        tools={"campaign": ("retry_campaign", "campaign")},
+        name_in=r"\b(?:retry|restart|resubmit|try) (?P<name>.+?)(?: again\b| because\b| since\b|$)",
+        example="Retry Halvorsen Autumn Service.",
+    ),
+    Intent(
         name="my_queue",
-        pattern=re.compile(
+        pattern=(
             r"\b(wait\w*|open|pending|anything|something|nothing|there)\b.*\bfor me\b"
             r"|\bmy (queue|approvals?|decisions?|work)\b"
             r"|\bwhat (do|must|should|can) i\b.*\b(do|decide|approve)\b"
@@ -100,7 +130,7 @@ INTENTS = (
     ),
     Intent(
         name="recent_events",
-        pattern=re.compile(
+        pattern=(
             r"\bwhat('s| is| has| have)? ?(happened|changed|new)\b.*\b(since|today|yesterday|last)\b"
             r"|\bwhat did i miss\b|\bchanges since\b"
         ),
@@ -110,15 +140,13 @@ INTENTS = (
     ),
     Intent(
         name="who_decides",
-        pattern=re.compile(
-            r"\bwho (can|may|must|has to|should|is to) (decide|approve|reject|move|sign|release)\b"
-        ),
+        pattern=r"\bwho (can|may|must|has to|should|is to) (decide|approve|reject|move|sign|release)\b",
         tools=_ANYTHING,
         example="Who can decide on APR-2026-000012?",
     ),
     Intent(
         name="history",
-        pattern=re.compile(
+        pattern=(
             r"\bwho (has )?(changed|moved|approved|rejected|booked|cancell?ed|decided|asked|made|set|did)\b"
             r"|\bhistory\b|\baudit trail\b"
             r"|\bwhen (was|did)\b.*\b(approved|booked|changed|cancell?ed|rejected)\b"
@@ -128,13 +156,13 @@ INTENTS = (
     ),
     Intent(
         name="compare_offers",
-        pattern=re.compile(r"\boffers?\b|\boffered\b|\bput forward\b|\bleft out\b"),
+        pattern=r"\boffers?\b|\boffered\b|\bput forward\b|\bleft out\b",
         tools={"campaign": ("compare_offers", "campaign")},
         example="Compare the offers for Spring Launch.",
     ),
     Intent(
         name="compare_sellers",
-        pattern=re.compile(
+        pattern=(
             r"\bcompare\b.*\bsellers?\b|\bwhich sellers?\b"
             r"|\bsellers?\b.*\b(fast|slow|best|reliable|healthy)\w*"
         ),
@@ -143,13 +171,13 @@ INTENTS = (
     ),
     Intent(
         name="differences",
-        pattern=re.compile(r"\bdiffer\w*|\bconflicts?\b|\bcontradict\w*|\bdiscrepanc\w+|\bmismatch\w*"),
+        pattern=r"\bdiffer\w*|\bconflicts?\b|\bcontradict\w*|\bdiscrepanc\w+|\bmismatch\w*",
         tools={"": ("open_differences", "")},
         example="Which deals were booked differently?",
     ),
     Intent(
         name="upcoming",
-        pattern=re.compile(
+        pattern=(
             r"\b(which|what|any|list|show|do we have)\b.*"
             r"\b(end|ends|ending|finish\w*|start|starts|starting|begin\w*|creatives?)\b"
         ),
@@ -159,7 +187,7 @@ INTENTS = (
     ),
     Intent(
         name="money",
-        pattern=re.compile(
+        pattern=(
             r"\bspen[dt]\w*|\bcosts?\b|\bbudgets?\b|\bcommitted\b|\bleft\b|\bremain\w*|\bmoney\b|\bhow much\b"
         ),
         tools={
@@ -171,15 +199,13 @@ INTENTS = (
     ),
     Intent(
         name="progress",
-        pattern=re.compile(r"\bprogress\b|\bhow far\b|\bhow is\b.*\b(going|doing|getting on)\b"),
+        pattern=r"\bprogress\b|\bhow far\b|\bhow is\b.*\b(going|doing|getting on)\b",
         tools={"campaign": ("campaign_progress", "campaign"), "deal": _EXPLAIN},
         example="How far is Spring Launch?",
     ),
     Intent(
         name="list_deals",
-        pattern=re.compile(
-            r"\b(which|list|show|how many|all)\b.*\b(deals|media buys|bookings)\b|\bdeals of\b"
-        ),
+        pattern=r"\b(which|list|show|how many|all)\b.*\b(deals|media buys|bookings)\b|\bdeals of\b",
         tools={
             "": ("list_deals", ""),
             "campaign": ("list_deals", "campaign"),
@@ -190,13 +216,13 @@ INTENTS = (
     ),
     Intent(
         name="list_campaigns",
-        pattern=re.compile(r"\b(which|list|show|how many|all)\b.*\bcampaigns\b"),
+        pattern=r"\b(which|list|show|how many|all)\b.*\bcampaigns\b",
         tools={"": ("list_campaigns", "")},
         example="List our campaigns.",
     ),
     Intent(
         name="status",
-        pattern=re.compile(
+        pattern=(
             r"\bwhy\b|\bstatus\b|\bstate\b|\bwhere\b|\bhow is\b|\bstand\w*"
             r"|\bwait\w*|\bstuck\b|\bblocked\b|\bhang\w*|\bfail\w*"
             r"|\bexplain\b|\bwhat('s| is) (up|wrong|happening|going on)\b|\bbooked\b|\bdelivering\b|\bwhen\b"
@@ -210,4 +236,4 @@ INTENTS = (
 def intent_of(question: str) -> Intent | None:
     """Return the first intent that the question matches."""
     lowered = question.lower().replace("’", "'")
-    return next((intent for intent in INTENTS if intent.pattern.search(lowered)), None)
+    return next((intent for intent in INTENTS if re.search(intent.pattern, lowered)), None)

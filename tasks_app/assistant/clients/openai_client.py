@@ -39,7 +39,7 @@ def client_from_settings() -> OpenAIClient:
     )
 
 
-async def test_endpoint() -> None:
+async def probe_endpoint() -> None:
     """Ask the endpoint in the settings one question. Raise ModelError or ModelTimeoutError."""
     client = client_from_settings()
     messages = [{"role": "user", "content": "Answer with the word yes."}]

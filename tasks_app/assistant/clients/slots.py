@@ -9,7 +9,7 @@ from typing import Any
 from tasks_app.money import decimal_of
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
 _DAY_MONTH = re.compile(r"\b(\d{1,2})\.? (jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b")
 _MONTH_DAY = re.compile(r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* (\d{1,2})\b")
@@ -17,19 +17,9 @@ _SPAN = re.compile(r"\b(\d{1,3}|a|one|two|three) (hour|day|week|month)s?\b")
 _NUMBERS = {"a": 1, "one": 1, "two": 2, "three": 3}
 _DAYS = {"hour": 1 / 24, "day": 1, "week": 7, "month": 31}
 _STATUSES = (
-    "quoted",
-    "negotiating",
-    "accepted",
-    "booking",
-    "booked",
-    "delivering",
-    "completed",
-    "failed",
-    "cancelled",
-    "expired",
-    "makegood_pending",
-    "partially_canceled",
-)
+    "quoted", "negotiating", "accepted", "booking", "booked", "delivering", "completed", "failed",
+    "cancelled", "expired", "makegood_pending", "partially_canceled",
+)  # fmt: skip
 _AMOUNT = re.compile(r"(?<![-\w])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,12}(?:\.\d+)?)(k|m)?\b", re.IGNORECASE)
 _USUAL_DAYS = 14
 _MOST_DAYS = 90
@@ -87,12 +77,12 @@ def move_ends(question: str, _today: date) -> dict[str, Any]:
     ends = re.search(r"\bfrom (?P<source>.+?) to (?P<target>.+?)\W*$", question, re.IGNORECASE)
     if ends is None:
         return {}
-    return {**_amount("amount", question[: ends.start()]), **ends.groupdict()}
+    return {**stated_amount("amount", question[: ends.start()]), **ends.groupdict()}
 
 
 def new_budget(question: str, _today: date) -> dict[str, Any]:
     """Return `budget`: the amount behind the last "to"."""
-    return _amount("budget", re.split(r"\bto\b", question, flags=re.IGNORECASE)[-1])
+    return stated_amount("budget", re.split(r"\bto\b", question, flags=re.IGNORECASE)[-1])
 
 
 def pause_or_resume(question: str, _today: date) -> dict[str, Any]:
@@ -106,7 +96,7 @@ def stated_reason(question: str, _today: date) -> dict[str, Any]:
     return {"reason": found[1]} if found else {}
 
 
-def _amount(name: str, text: str) -> dict[str, Any]:
+def stated_amount(name: str, text: str) -> dict[str, Any]:
     """Return the first amount in a text, such as 10,000 or 12.5k, as decimal text; nothing without one."""
     found = _AMOUNT.search(text)
     number = decimal_of(found[1].replace(",", "")) if found else None
@@ -119,7 +109,7 @@ def _amount(name: str, text: str) -> dict[str, Any]:
 def iso_day(text: str) -> date | None:
     """Return the first day that is written as YYYY-MM-DD, if there is such a day."""
     found = _ISO.search(text)
-    return _date(int(found[1]), int(found[2]), int(found[3])) if found else None
+    return make_date(int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def _stated_day(question: str, today: date) -> date | None:
@@ -132,12 +122,13 @@ def _stated_day(question: str, today: date) -> date | None:
         day, month = found[2], found[1]
     if not day:
         return None
-    number = _MONTHS.index(month) + 1
-    stated = _date(today.year, number, int(day))
-    return _date(today.year - 1, number, int(day)) if stated and stated > today else stated
+    number = MONTHS.index(month) + 1
+    stated = make_date(today.year, number, int(day))
+    return make_date(today.year - 1, number, int(day)) if stated and stated > today else stated
 
 
-def _date(year: int, month: int, day: int) -> date | None:
+def make_date(year: int, month: int, day: int) -> date | None:
+    """Return a day, or None if there is no such day."""
     try:
         return date(year, month, day)
     except ValueError:

@@ -1,1 +1,1 @@
-"""What people see of the assistant: the panel, traces of turns, and the administrators' page."""
+"""Pages of the assistant: the panel, traces of turns, and the administrators' page."""

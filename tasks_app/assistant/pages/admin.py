@@ -30,7 +30,7 @@ from tasks_app.desk import text
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.page import viewer
 from tasks_app.people.actors import actor_names
-from tasks_app.people.roles import GOVERN_ASSISTANT, USE_ASSISTANT, VIEW_TURNS
+from tasks_app.people.roles import GOVERN_ASSISTANT, USE_ASSISTANT
 from tasks_app.templatetags.fd import mark
 
 log = structlog.get_logger(__name__)
@@ -61,14 +61,13 @@ class AssistantTurnAdmin(ListPage):
     list_display = ["show_question", "show_status", "show_user", "show_asked_at", "show_tokens"]
     views = {"": ("All", {}), "failed": ("Failed", {"status": TaskState.FAILED})}
     ordering = ["-id"]
-    list_select_related = ["session__user"]
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        user = viewer(request)
-        return user.has_perm(USE_ASSISTANT) or user.has_perm(VIEW_TURNS)
+        return viewer(request).has_perm(USE_ASSISTANT)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AssistantTurn]:
-        return AssistantTurn.rows_visible(viewer(request)).select_related("session__user")
+        rows = AssistantTurn.rows_visible(viewer(request)).select_related("session__user")
+        return rows.defer("messages", "plan", "partial", "reply", "session__messages")
 
     def name_rows(self, rows: list[Any]) -> None:
         ids = [turn.pk for turn in rows]
@@ -148,7 +147,7 @@ class AssistantModeAdmin(ListPage):
             "subhead": f"{_MODES[current_mode(None)]}.",
             "mode": current_mode(None),
             "modes": _MODES,
-            "locked": restricted_sessions(),
+            "restricted": restricted_sessions(),
             "endpoint": settings.ASSISTANT_URL,
             "models": settings.ASSISTANT_MODELS,
             "fallback": settings.ASSISTANT_FALLBACK_MODEL,
@@ -174,7 +173,7 @@ class AssistantModeAdmin(ListPage):
 
     def test_view(self, request: HttpRequest) -> HttpResponse:
         """Ask the model one question, and say how that went."""
-        from tasks_app.assistant.clients.openai_client import test_endpoint  # `openai` takes a second
+        from tasks_app.assistant.clients.openai_client import probe_endpoint  # `openai` takes a second
 
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -183,17 +182,17 @@ class AssistantModeAdmin(ListPage):
             return redirect("admin:tasks_app_assistantmode_changelist")
         began = time.monotonic()
         try:
-            asyncio.run(test_endpoint())
+            asyncio.run(probe_endpoint())
             messages.success(request, f"The model answered within {time.monotonic() - began:.1f} s.")
         except ModelError as error:
             log.warning("assistant_test_failed", error=str(error))
             messages.error(request, str(error))
         return redirect("admin:tasks_app_assistantmode_changelist")
 
-    def _set_mode(self, request: HttpRequest, said: dict[str, Any]) -> None:
+    def _set_mode(self, request: HttpRequest, data: dict[str, Any]) -> None:
         try:
             set_mode(
-                mode=said["mode"], reason=said["reason"], user=viewer(request), session_id=said["session"]
+                mode=data["mode"], reason=data["reason"], user=viewer(request), session_id=data["session"]
             )
             messages.success(request, "The mode is set.")
         except AssistantRefusedError as error:
@@ -210,7 +209,9 @@ class AssistantModeAdmin(ListPage):
 
     @display(description="For")
     def show_scope(self, row: AssistantMode) -> str:
-        return f"{row.session} ({row.session.user})" if row.session else "All conversations"
+        if row.session is None:
+            return "All conversations"
+        return f"{row.session.user}, conversation of {text.moment(row.session.created_at)}"
 
     @display(description="Mode")
     def show_mode(self, row: AssistantMode) -> str:

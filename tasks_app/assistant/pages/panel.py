@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import path
 from django.utils.html import escape
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from tasks_app.assistant.errors import AssistantRefusedError
@@ -30,7 +31,7 @@ from tasks_app.people.roles import USE_ASSISTANT
 _NEW = "new"
 _MOST_PAST = 15
 _BESIDE_QUESTION = {"HX-Retarget": "#assistant-refusal", "HX-Reswap": "innerHTML"}
-_DECIDE = {"confirm": confirm_proposal, "dismiss": dismiss_proposal}
+_DECISIONS = {"confirm": confirm_proposal, "dismiss": dismiss_proposal}
 View = Callable[..., HttpResponse]
 
 
@@ -44,26 +45,30 @@ def _for_users(view: View) -> View:
         try:
             return view(request, **kwargs)
         except AssistantRefusedError as error:
-            return HttpResponse(escape(error), status=422, headers=_BESIDE_QUESTION)
+            return HttpResponse(escape(error), headers=_BESIDE_QUESTION)
 
-    return staff_member_required(checked)
+    return never_cache(staff_member_required(checked))
 
 
 @require_GET
 @_for_users
 def conversation(request: HttpRequest) -> HttpResponse:
-    """Return one conversation: `session`, else the last active one of the panel; "new" begins another."""
+    """Return the conversation that `session` names; the last active one of the panel without it.
+
+    `session=new` returns an empty conversation. Its first question stores it.
+    """
     user = viewer(request)
     session = _chosen(user, request.GET.get("session", ""))
+    mode = current_mode(session.pk if session else None)
     past = own_sessions(user).exclude(title="")[:_MOST_PAST]
     return TemplateResponse(
         request,
         "assistant/conversation.html",
         {
             "session": session,
-            "turns": [_shown(turn) for turn in session_turns(session)] if session else [],
+            "turns": [_for_page(turn) for turn in session_turns(session, mode)] if session else [],
             "past": [one for one in past if one != session],
-            "mode": current_mode(session.pk if session else None),
+            "mode": mode,
         },
     )
 
@@ -72,13 +77,13 @@ def conversation(request: HttpRequest) -> HttpResponse:
 @_for_users
 def question(request: HttpRequest) -> HttpResponse:
     """Ask what was typed, about the page's object; return the new turn."""
-    said = request.POST
-    kind, pk = said.get("kind", "")[:60], _id_of(said.get("object", ""))
+    data = request.POST
+    kind, pk = data.get("kind", "")[:60], _id_of(data.get("object", ""))
     turn = ask(
         user=viewer(request),
-        question=said.get("question", ""),
+        question=data.get("question", ""),
         channel=Channel.PAGE,
-        session_id=_id_of(said.get("session", "")),
+        session_id=_id_of(data.get("session", "")),
         opened=(kind, pk) if kind and pk else None,
     )
     return _turn_page(request, turn.pk, session=turn.session_id)
@@ -106,7 +111,7 @@ def decide_proposal(request: HttpRequest, proposal_id: uuid.UUID) -> HttpRespons
     """Confirm or dismiss a proposal (`act`); return its turn."""
     proposals = AssistantProposal.objects.filter(turn__session__user=viewer(request))
     proposal = get_object_or_404(proposals, pk=proposal_id)
-    decide = _DECIDE.get(request.POST.get("act", ""))
+    decide = _DECISIONS.get(request.POST.get("act", ""))
     if decide is None:
         raise AssistantRefusedError("Confirm the proposal, or dismiss it.")
     decide(user=viewer(request), proposal_id=proposal.pk)
@@ -114,25 +119,22 @@ def decide_proposal(request: HttpRequest, proposal_id: uuid.UUID) -> HttpRespons
 
 
 def _turn_page(request: HttpRequest, turn_id: uuid.UUID, **more: Any) -> HttpResponse:
-    return TemplateResponse(request, "assistant/turn.html", {"turn": _shown(turn_data(turn_id)), **more})
+    return TemplateResponse(request, "assistant/turn.html", {"turn": _for_page(turn_data(turn_id)), **more})
 
 
-def _shown(turn: dict[str, Any]) -> dict[str, Any]:
+def _for_page(turn: dict[str, Any]) -> dict[str, Any]:
     """Return a turn's data with what only pages need: whether it runs, and the tools that it ran."""
-    tools = [
-        {
-            "tool": step["tool"],
-            "arguments": "; ".join(f"{name}: {_plain(value)}" for name, value in step["arguments"].items()),
-            "error": step["error"],
-        }
-        for step in turn["steps"]
-        if step["tool"]
-    ]
+    tools = [{**step, "arguments": _listed(step["arguments"])} for step in turn["steps"] if step["tool"]]
     return {**turn, "is_running": turn["status"] not in TERMINAL, "tools": tools}
 
 
-def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _listed(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments of a tool as text: "deal: DEAL-2026-17; paused: True"."""
+    texts = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in arguments.items()
+    }
+    return "; ".join(f"{name}: {value}" for name, value in texts.items())
 
 
 def _chosen(user: User, wanted: str) -> AssistantSession | None:

@@ -32,7 +32,7 @@ from tasks_app.people.roles import USE_ASSISTANT
 
 
 class ObjectArguments(Arguments):
-    """The object that is meant."""
+    """Arguments of a question about one object."""
 
     reference: str = Field(
         description="A reference (DEAL-2026-000123), an id, or a seller's short name", max_length=80
@@ -40,7 +40,7 @@ class ObjectArguments(Arguments):
 
 
 class SinceArguments(Arguments):
-    """The time from which on."""
+    """Arguments of a question about the time since a day."""
 
     since: date = Field(description="The first day, as YYYY-MM-DD")
 

@@ -20,7 +20,7 @@ _TABLE_ONLY = object()
 
 @dataclass(frozen=True)
 class Fact:
-    """What a cell shows, and the same for JSON."""
+    """The text of a cell, and the same value for JSON."""
 
     shown: str
     value: Any

@@ -49,7 +49,7 @@ class Candidate:
 
 
 class FindArguments(Arguments):
-    """What to look for."""
+    """Arguments of a search by name."""
 
     text: str = Field(
         description="A name or words of it, such as 'Halvorsen TV'", min_length=1, max_length=120

@@ -5,19 +5,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tasks_app.assistant.types import Mode, ToolSpec
+from tasks_app.money import decimal_of
 from tasks_app.people.models import User
 
 A = TypeVar("A", bound="Arguments")
 
 
 class Effect(StrEnum):
-    """What a tool leads to."""
+    """The effect of a tool."""
 
     READ = "read"
     PROPOSE = "propose"  # a stored proposal, which a person may confirm
@@ -29,8 +31,19 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, str_max_length=500, frozen=True)
 
 
+def _exact(value: Any) -> Decimal:
+    number = decimal_of(value)
+    if number is None:
+        raise ValueError("is no amount, such as 12500.50")
+    return number
+
+
+#: An amount of money among a tool's arguments.
+Amount = Annotated[Decimal, BeforeValidator(_exact), Field(gt=0, le=Decimal(10) ** 13, allow_inf_nan=False)]
+
+
 class NoArguments(Arguments):
-    """A tool that needs no arguments."""
+    """Arguments of a tool that needs none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +66,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolAnswer:
-    """What a tool found.
+    """The answer of a tool.
 
     Attributes:
         summary: Sentences for a person. The built-in planner replies with them as they are.
@@ -89,17 +102,17 @@ class ToolAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmed:
-    """What a confirmed proposal led to.
+    """The result of a confirmed proposal.
 
     Attributes:
         approvals: Ids of the approvals that now wait for people.
         remaining: What `proceed` needs to ask for a second change, as JSON; None if there is none.
-        said: A sentence for the user, if there is no approval.
+        created: Kind and id of the object that was created, if it is not the one that the proposal is about.
     """
 
     approvals: Sequence[uuid.UUID] = ()
     remaining: Mapping[str, Any] | None = None
-    said: str = ""
+    created: tuple[str, uuid.UUID] | None = None
 
 
 class ToolRefusedError(Exception):
@@ -134,7 +147,7 @@ class Tool(Generic[A]):
 
     @property
     def effect(self) -> Effect:
-        """Whether the tool reads or proposes."""
+        """Return whether the tool reads or proposes."""
         return Effect.PROPOSE if self.confirm else Effect.READ
 
     def spec(self) -> ToolSpec:

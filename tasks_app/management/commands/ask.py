@@ -63,6 +63,6 @@ class Command(DeskCommand):
         except AssistantRefusedError as error:
             refuse(str(error))
         data = proposal_data(proposal)
-        self.answer(
-            data, [f"Asked for: {proposal.summary}", f"It waits for the approval {data['approval']}."]
-        )
+        waits = f"It waits for the approval {data['approval']}." if data["approval"] else "It is done."
+        subject = [f"See {data['subject']['reference']}."] if data["subject"] else []
+        self.answer(data, [f"Asked for: {proposal.summary}", waits, *subject])
