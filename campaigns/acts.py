@@ -43,7 +43,7 @@ def acts_of(campaign: Campaign, job: Job | None, *, who: User) -> Acts:
     return Acts(
         cancel=runs and may_cancel(who),
         retry=who.has_perm(STEER_JOB) and _is_retryable(campaign, job),
-        again=campaign.status in ENDED and may_submit(who),
+        again=may_submit(who),
     )
 
 

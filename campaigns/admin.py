@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
@@ -22,6 +20,7 @@ from campaigns.acts import (
     campaign_retry,
     may_submit,
 )
+from campaigns.briefs.pages import BriefPages
 from campaigns.live import PAGE
 from campaigns.models import ENDED, Campaign, CampaignStatus
 from campaigns.presenters import (
@@ -36,9 +35,7 @@ from campaigns.presenters import (
     totals,
 )
 from campaigns.selectors import CampaignRows, campaign_rows
-from campaigns.services import BriefRefusedError, SubmissionRefusedError
 from campaigns.stages import stages
-from campaigns.submitting import brief_submit, submission_data
 from campaigns.timeline import timeline
 from orders.presenters import group_change
 from orders.waits import asked_lines
@@ -59,7 +56,7 @@ _TIMELINE, _OPERATIONS, _WAITS, _ASKED = 40, 30, 12, 25
 
 
 @admin.register(Campaign)
-class CampaignAdmin(LivePage, StatefulPage, ListPage):
+class CampaignAdmin(BriefPages, LivePage, StatefulPage, ListPage):
     """Briefs on their way to booked media."""
 
     object_template = "desk/campaign.html"
@@ -126,40 +123,11 @@ class CampaignAdmin(LivePage, StatefulPage, ListPage):
     def show_budget(self, campaign: Campaign) -> SafeString:
         return format_html('<span class="fd-num">{}</span>', money(campaign.budget, campaign.currency))
 
-    def get_urls(self) -> list[URLPattern]:
-        view: Callable[..., HttpResponse] = self.admin_site.admin_view(self.submit_view)
-        return [path("submit/", view, name="campaign_submit"), *super().get_urls()]
-
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         extra = {"may_submit": may_submit(viewer(request))}
         return super().changelist_view(request, {**extra, **(extra_context or {})})
-
-    def submit_view(self, request: HttpRequest) -> HttpResponse:
-        """A brief is written and submitted; where it is wrong the page again, with every problem."""
-        user = viewer(request)
-        if not may_submit(user):
-            raise PermissionDenied
-        if request.method != "POST":
-            return self.page(request, _SUBMIT, **submission_data(user, self._like(request)))
-        try:
-            campaign = brief_submit(request.POST, user)
-        except BriefRefusedError as error:
-            return self._submitted_wrongly(request, error.problems)
-        except SubmissionRefusedError as error:
-            return self._submitted_wrongly(request, [{"field": "brief", "problem": str(error)}])
-        messages.success(request, f"{campaign.reference} is submitted.")
-        return HttpResponseRedirect(link_to(Campaign, campaign.pk))
-
-    def _submitted_wrongly(self, request: HttpRequest, problems: list[dict[str, str]]) -> HttpResponse:
-        data = submission_data(viewer(request)) | {"text": request.POST.get("text", "")}
-        return self.page(request, _SUBMIT, problems=problems, **data)
-
-    def _like(self, request: HttpRequest) -> Campaign | None:
-        """The campaign whose brief the new one begins with."""
-        found: Campaign | None = self.get_object(request, request.GET.get("like", ""))
-        return found
 
     def object_data(self, request: HttpRequest, obj: Campaign) -> dict[str, Any]:
         live = self.live_data(obj)
@@ -176,9 +144,6 @@ class CampaignAdmin(LivePage, StatefulPage, ListPage):
             return self.page(request, "desk/campaign.html", obj, status=409, **data)
         messages.success(request, told)
         return HttpResponseRedirect(to)
-
-
-_SUBMIT = "desk/campaign_submit.html"
 
 
 def _act(request: HttpRequest, campaign: Campaign, user: User) -> tuple[str, str]:

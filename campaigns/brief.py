@@ -330,6 +330,7 @@ _CURRENCY: TypeAdapter[str] = TypeAdapter(Currency)
 _DATE: TypeAdapter[date] = TypeAdapter(Day)
 _ZONE: TypeAdapter[str] = TypeAdapter(Zone)
 _Read = TypeVar("_Read")
+_SHOULD = re.compile(r"^(Input|String|Value|List|Dictionary|Tuple) should")  # as pydantic begins a problem
 
 
 def _read(kind: TypeAdapter[_Read], value: object, **context: Any) -> _Read | None:
@@ -412,7 +413,7 @@ def _follows(found: dict[str, Any]) -> bool:
 
 def _problem(found: dict[str, Any]) -> Problem:
     field = ".".join(_cut(str(part)) for part in found["loc"]) or "brief"
-    text = str(found["msg"]).removeprefix("Value error, ")
+    text = _SHOULD.sub("must", str(found["msg"]).removeprefix("Value error, "))
     if found["type"] == "extra_forbidden":
         text = "is not a field of a brief"
     elif found["type"] == "missing":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models.functions import Upper
+from django.utils import timezone
 from django_fsm import transition
 
 from campaigns.calendar.models import CalendarFeed
@@ -13,7 +15,7 @@ from tasks_app.lifecycle.models import Stateful
 from tasks_app.lifecycle.status_field import StatusField
 from tasks_app.people.models import Advertiser, Team
 
-__all__ = ["ENDED", "Allocation", "CalendarFeed", "Campaign", "CampaignStatus"]
+__all__ = ["ENDED", "Allocation", "BriefDraft", "CalendarFeed", "Campaign", "CampaignStatus"]
 
 
 class CampaignStatus(models.TextChoices):
@@ -160,3 +162,25 @@ class Allocation(models.Model):
 
     def __str__(self) -> str:
         return self.channel
+
+
+class BriefDraft(models.Model):
+    """A brief that a person has not submitted yet.
+
+    `content` holds what was typed: lists of texts by the form's field names, or `text` for a brief as YAML or
+    JSON. The id becomes the campaign's, so that one draft is submitted once.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    content = models.JSONField()
+    saved_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-saved_at"]
+        default_permissions = ()
+        indexes = [models.Index(fields=["user", "-saved_at"], name="brief_draft_by_user")]
+
+    def __str__(self) -> str:
+        unnamed = "Brief as text" if "text" in self.content else "Brief without a name"
+        return (self.content.get("name") or [""])[0] or unnamed

@@ -9,6 +9,12 @@ TABLES: dict[str, May] = {
     "campaigns_allocation": May(
         insert="a budget's part by channel", delete="split anew, where its job is retried from there"
     ),
+    "campaigns_briefdraft": May(
+        insert="a brief that a person began",
+        update="what was typed since",
+        columns=("content", "saved_at"),
+        delete="submitted or discarded",
+    ),
     "campaigns_calendarfeed": May(
         insert="a calendar's address", update="read, revoked", columns=("read_at", "revoked_at")
     ),

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from campaigns.brief import Brief, Problem, brief_kept, brief_validate
-from campaigns.buyers import buyer_of
+from campaigns.buyers import Buyer, buyer_of
 from campaigns.models import Campaign, CampaignStatus
 from tasks_app import clock
 from tasks_app.canonical import canonical_digest
@@ -54,9 +54,7 @@ def campaign_submit(
         raise SubmissionRefusedError("You have no right to submit briefs.")
     if not user.teams.exists():
         raise SubmissionRefusedError("You belong to no team: ask an administrator.")
-    brief, problems = brief_validate(raw, now=clock.now())
-    buyer = buyer_of(user, raw)
-    problems += [*buyer.problems, *_domain_problems(buyer.advertiser, brief), *_seller_problems(brief)]
+    brief, buyer, problems = check_brief(user, raw)
     if buyer.team is None:
         raise BriefRefusedError(problems)
     campaign = _campaign(user, buyer.team, buyer.advertiser, raw, brief)
@@ -78,6 +76,14 @@ def campaign_submit(
         subject_id=campaign.pk,
     )
     return campaign
+
+
+def check_brief(user: User, raw: dict[str, Any]) -> tuple[Brief | None, Buyer, list[Problem]]:
+    """Return the brief if it can be read, whose it is, and every problem that its submission would have."""
+    brief, problems = brief_validate(raw, now=clock.now())
+    buyer = buyer_of(user, raw)
+    more = [*buyer.problems, *_domain_problems(buyer.advertiser, brief), *_seller_problems(brief)]
+    return brief, buyer, [*problems, *more]
 
 
 def campaign_submit_once(*, user: User, raw: dict[str, Any], key: str) -> tuple[Campaign, bool]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from decimal import Decimal
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef
@@ -16,21 +15,27 @@ from campaigns.models import Campaign
 from campaigns.seller_history import seller_history
 from campaigns.track import middle, purchases
 from orders.amounts import cancelled_running, gross
+from orders.following import DIFFERENT
 from orders.models import Deal
 from orders.presenters import unread_of
-from tasks_app.approvals.around import Budget, Detail, Place, around_register
+from orders.questions import DEAL
+from tasks_app.approvals.around import Budget, Detail, Place, StartedOperation, around_register
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk.items import joined
+from tasks_app.ids import first_id_at
+from tasks_app.lifecycle.names import link_to
 from tasks_app.operations.models import Operation
 from tasks_app.operations.selectors import conflicts_of
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 _NAMED = 3  # deals named in one sentence
+_SHOWN = ("reference", "currency", "campaign_id", "advertiser__name")
 
 
 def register() -> None:
     """Called when the application starts."""
-    around_register("deal", places=deal_places, detail=deal_detail)
+    around_register("deal", places=deal_places, detail=deal_detail, started=deal_started)
     around_register("operation", places=operation_places, detail=operation_detail)
     around_register("conflict", places=conflict_places, detail=conflict_detail)
 
@@ -38,23 +43,10 @@ def register() -> None:
 def deal_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
     """Deal id to its page, campaign and gross, of those the viewer may see."""
     rows = visible(Deal.objects.filter(pk__in=ids), viewer).annotate(gross=gross())
-    deals = list(rows.values_list("pk", "reference", "campaign_id", "currency", "gross"))
-    campaigns = dict(
-        visible(Campaign.objects.filter(pk__in={row[2] for row in deals if row[2]}), viewer).values_list(
-            "pk", "name"
-        )
-    )
-    return {
-        pk: _place(
-            reference=reference,
-            link=reverse("admin:orders_deal_change", args=[pk]),
-            campaign=campaign,
-            names=campaigns,
-            gross=amount,
-            currency=currency,
-        )
-        for pk, reference, campaign, currency, amount in deals
-    }
+    deals = list(rows.select_related("advertiser").only(*_SHOWN))
+    about = {deal.campaign_id for deal in deals if deal.campaign_id}
+    campaigns = dict(visible(Campaign.objects.filter(pk__in=about), viewer).values_list("pk", "name"))
+    return {deal.pk: _place(deal, campaigns) for deal in deals}
 
 
 def operation_places(ids: Collection[uuid.UUID], viewer: User) -> dict[uuid.UUID, Place]:
@@ -112,7 +104,7 @@ def operation_detail(operation_id: uuid.UUID, viewer: User) -> Detail:
 
 def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     """Money left in the campaign at this moment, its other deals, and how the seller did so far."""
-    rows = visible(Deal.objects.select_related("mirror").filter(pk=deal_id), viewer)
+    rows = visible(Deal.objects.select_related("mirror", "advertiser").filter(pk=deal_id), viewer)
     rows = rows.annotate(gross=gross())
     deal = rows.first()
     if deal is None:
@@ -121,14 +113,7 @@ def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     money = money_of([campaign.pk]).get(campaign.pk, Money()) if campaign else Money()
     bought = purchases(viewer, deal.seller_id)
     return Detail(
-        place=_place(
-            reference=deal.reference,
-            link=reverse("admin:orders_deal_change", args=[deal.pk]),
-            campaign=deal.campaign_id,
-            names={campaign.pk: campaign.name} if campaign else {},
-            gross=deal.gross,
-            currency=deal.currency,
-        ),
+        place=_place(deal, {campaign.pk: campaign.name} if campaign else {}),
         budget=_budget(campaign, money, deal) if campaign else None,
         group=tuple(money.deals - {deal.pk}),
         history=seller_history(viewer, deal.seller_id, without=deal.pk, bought=bought),
@@ -138,23 +123,42 @@ def deal_detail(deal_id: uuid.UUID, viewer: User) -> Detail:
     )
 
 
-def _place(
-    *,
-    reference: str,
-    link: str,
-    campaign: uuid.UUID | None,
-    names: dict[uuid.UUID, str],
-    gross: Decimal | None,
-    currency: str,
-) -> Place:
-    place = Place(reference=reference, link=link, amount=gross, currency=currency)
-    if campaign is None or campaign not in names:
-        return place
-    return replace(
-        place,
-        campaign=names[campaign],
-        campaign_link=reverse("admin:campaigns_campaign_change", args=[campaign]),
+def deal_started(approval: Approval, viewer: User) -> list[StartedOperation]:
+    """Return the operations with the seller that a decision about a deal released."""
+    rows = visible(Operation.objects.filter(subject_type="deal", subject_id=approval.subject_id), viewer)
+    if approval.kind == DIFFERENT:
+        starts = approval.status == ApprovalStatus.REJECTED
+        rows = rows.filter(task_type="update_media_buy", pk__gte=first_id_at(approval.status_since))
+    elif "operation_id" in approval.evidence:
+        starts = approval.status == ApprovalStatus.APPROVED
+        rows = rows.filter(pk=approval.evidence["operation_id"])
+    else:
+        starts = approval.status == ApprovalStatus.APPROVED and approval.kind == DEAL
+        rows = rows.filter(task_type="create_media_buy")
+    return [
+        StartedOperation(
+            reference=one.reference,
+            link=link_to(Operation, one.pk),
+            task_type=one.task_type,
+            status=one.status,
+        )
+        for one in (rows.order_by("pk") if starts else ())
+    ]
+
+
+def _place(deal: Deal, campaigns: dict[uuid.UUID, str]) -> Place:
+    """Return the place of a deal with its `gross`; `campaigns`: id to name, of those that may be seen."""
+    place = Place(
+        reference=deal.reference,
+        link=link_to(Deal, deal.pk),
+        advertiser=deal.advertiser.name,
+        amount=vars(deal)["gross"],
+        currency=deal.currency,
     )
+    if deal.campaign_id is None or deal.campaign_id not in campaigns:
+        return place
+    link = link_to(Campaign, deal.campaign_id)
+    return replace(place, campaign=campaigns[deal.campaign_id], campaign_link=link)
 
 
 def _budget(campaign: Campaign, money: Money, deal: Deal) -> Budget | None:

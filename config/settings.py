@@ -398,6 +398,8 @@ APPROVAL_HOLD_MARGIN = timedelta(seconds=positive("FLIGHTDECK_APPROVAL_HOLD_MARG
 # How long a claim holds, and how long the link in a mail opens its page.
 APPROVAL_CLAIM = timedelta(seconds=positive("FLIGHTDECK_APPROVAL_CLAIM_S", 4 * 3600))
 APPROVAL_LINK = timedelta(seconds=positive("FLIGHTDECK_APPROVAL_LINK_S", 7 * 86_400))
+# Approving more than this, in USD, is asked once more on the approval's page.
+APPROVAL_CONFIRM_ABOVE = count("FLIGHTDECK_APPROVAL_CONFIRM_ABOVE", 250_000, least=0, most=10**12)
 MAX_BRIEF_BYTES = 1 * 2**20
 # Signs the anchors of the trail; kept outside the database.
 ANCHOR_KEY = Path(env.str("FLIGHTDECK_ANCHOR_KEY", str(VAR_DIR / "anchor_key.pem")))

@@ -61,7 +61,7 @@ def register() -> None:
             asks=lambda approval: undecided_question(deal_locked(approval.subject_id)),
             reopen=lambda approval: _again(approval, ask_deal),
             effects={
-                "approve": "Sends create_media_buy to the seller.",
+                "approve": "Places the order at once.",
                 "reject": "Cancels the deal and frees its budget.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },

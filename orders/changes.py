@@ -102,7 +102,7 @@ def register() -> None:
             asks=_question_again,
             reopen=_ask_again,
             effects={
-                "approve": "Sends update_media_buy to the seller.",
+                "approve": "Sends the change to the seller at once.",
                 "reject": "Withdraws the change; the media buy stays as it is.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },

@@ -16,7 +16,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.people.actors import actor_named
 
 _BUYS, _CHANGES = "create_media_buy", "update_media_buy"
-_SENDS = f"Sends {_BUYS} to the seller"
+_ORDERS = "Places the order"
 _ACTIVE = "its account is active"
 _CALLED = "its seller is called again"
 _ACCEPTED = "the risk of that is accepted"
@@ -90,7 +90,7 @@ def _changing(approval: Approval, deal: Deal, tried: Collection[str]) -> Effect 
     if cancels and kept is None:
         return None
     once = [_ACTIVE] if account.awaited else []
-    sends = f"Sends {'the cancellation' if cancels else _CHANGES} to the seller"
+    sends = f"Sends the {'cancellation' if cancels else 'change'} to the seller"
     return Effect(words=_sends(sends, once, account, kept), sends=True)
 
 
@@ -100,7 +100,7 @@ def _booking(approval: Approval, deal: Deal | None) -> Effect:
     refused = account.refused or _ended_by(kept)
     if refused:
         return Effect(words=f"Nothing is bought, for {_said(refused)}: the deal ends.", sends=False)
-    return Effect(words=_sends(_SENDS, list(_once(approval, account)), account, kept), sends=True)
+    return Effect(words=_sends(_ORDERS, list(_once(approval, account)), account, kept), sends=True)
 
 
 def _ended_by(kept: Blocker | None) -> str:
@@ -113,7 +113,7 @@ def _sends(what: str, once: list[str], account: UnderAccount, kept: Blocker | No
     if kept is not None:
         once = [*once, _once_opened(kept)]
     why = "; ".join(filter(None, (_said(account.awaited), kept.why if kept else "")))
-    said = f"{what}, once {' and '.join(once)}" if once else what
+    said = f"{what}, once {' and '.join(once)}" if once else f"{what} at once"
     return f"{said}: {why}." if why else f"{said}."
 
 

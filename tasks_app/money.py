@@ -29,6 +29,11 @@ def is_currency(code: str) -> bool:
         return False
 
 
+def currency_codes() -> list[str]:
+    """Return every code that `is_currency` accepts, in order."""
+    return sorted(one.code for one in Currency if one.exponent is not None)
+
+
 def currency_of(code: str) -> str:
     """`code`, where it is such a currency. Raises ValueError, in words for people."""
     if not is_currency(code):

@@ -60,6 +60,20 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='BriefDraft',
+            fields=[
+                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('content', models.JSONField()),
+                ('saved_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['-saved_at'],
+                'default_permissions': (),
+                'indexes': [models.Index(fields=['user', '-saved_at'], name='brief_draft_by_user')],
+            },
+        ),
+        migrations.CreateModel(
             name='CalendarFeed',
             fields=[
                 ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),

@@ -230,7 +230,7 @@ def _conflicts(who: User) -> list[Item]:
     rows = conflicts_of(who).filter(resolved_at__isnull=True).defer("first", "second").order_by("-pk")
     return [
         Item(
-            glyph="differs",
+            glyph="conflict",
             text=f"{one.operation.seller} contradicts itself",
             link=reverse("admin:tasks_app_conflict_change", args=[one.pk]),
             note=f"{one.reference}, {one.operation.reference}, since {text.moment_short(one.at)}",

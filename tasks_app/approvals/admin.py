@@ -95,6 +95,8 @@ class ApprovalAdmin(DecidingPage):
             "together_stake": presenters.spent_by([row, *beside]),
             "row": row,
             "queue": _position(obj, who),
+            "next": selectors.approval_after(who, obj),
+            "started": around.operations_started(obj, who),
             "successor": selectors.approval_successor(obj) if obj.status == "voided" else None,
             "packages": evidence.packages(obj),
             "differences": evidence.differences(obj),
@@ -128,7 +130,7 @@ def _left(approval: Approval, detail: around.Detail) -> Decimal | None:
 
 
 def _position(approval: Approval, who: User) -> dict[str, Any]:
-    """Where this stands among the first of the viewer's queue, with its neighbours."""
+    """Return where this stands among the first of the viewer's queue, and the one before it."""
     ids = list(selectors.approvals_waiting_for(who).values_list("pk", flat=True)[:_NEIGHBOURS])
     if approval.pk not in ids:
         return {"of": len(ids)}
@@ -137,5 +139,4 @@ def _position(approval: Approval, who: User) -> dict[str, Any]:
         "at": at + 1,
         "of": f"{len(ids)}+" if len(ids) == _NEIGHBOURS else len(ids),
         "previous": ids[at - 1] if at else None,
-        "next": ids[at + 1] if at + 1 < len(ids) else None,
     }

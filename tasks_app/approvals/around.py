@@ -17,10 +17,11 @@ from tasks_app.people.models import User
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a subject belongs: its own page, its campaign (empty: none), the money it is about."""
+    """Where a subject belongs: its own page, its advertiser and campaign (empty: none), its money."""
 
     reference: str
     link: str = ""
+    advertiser: str = ""
     campaign: str = ""
     campaign_link: str = ""
     amount: Decimal | None = None
@@ -43,12 +44,24 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Detail:
-    """What the page of one question shows besides its evidence: where its subject belongs among them.
+class StartedOperation:
+    """One operation with the seller, for a link to its page."""
 
-    `group`: ids of the subjects in the same campaign. `history`: (label, value) of real rows. `answer_time`:
-    the seller's median time to settle a purchase, None without any. `creative_deadline_unread`: as the seller
-    states it, where that is no moment.
+    reference: str
+    link: str
+    task_type: str
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """What the page of one approval shows besides its evidence: where its subject belongs among them.
+
+    Attributes:
+        group: Ids of the subjects in the same campaign.
+        history: (label, value) of the seller's earlier deals.
+        answer_time: The seller's median time to settle a purchase, None without any.
+        creative_deadline_unread: The deadline as the seller states it, if that is no moment.
     """
 
     place: Place | None = None
@@ -62,12 +75,24 @@ class Detail:
 
 PlacesOf = Callable[[Collection[uuid.UUID], User], dict[uuid.UUID, Place]]
 DetailOf = Callable[[uuid.UUID, User], Detail]
+StartedBy = Callable[[Approval, User], list[StartedOperation]]
 _known: dict[str, tuple[PlacesOf, DetailOf]] = {}
+_started: dict[str, StartedBy] = {}
 
 
-def around_register(subject_type: str, *, places: PlacesOf, detail: DetailOf) -> None:
-    """Let the owner of `subject_type` tell what surrounds its subjects."""
+def around_register(
+    subject_type: str, *, places: PlacesOf, detail: DetailOf, started: StartedBy | None = None
+) -> None:
+    """Let the owner of `subject_type` tell what surrounds its subjects, and what a decision started."""
     _known[subject_type] = (places, detail)
+    if started is not None:
+        _started[subject_type] = started
+
+
+def operations_started(approval: Approval, viewer: User) -> list[StartedOperation]:
+    """Return the operations that a decision started, as far as they exist yet."""
+    started = _started.get(approval.subject_type)
+    return started(approval, viewer) if started else []
 
 
 def places_of(approvals: Collection[Approval], viewer: User) -> dict[uuid.UUID, Place]:

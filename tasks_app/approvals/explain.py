@@ -9,6 +9,7 @@ from datetime import datetime
 
 from tasks_app.approvals.counting import given, given_on
 from tasks_app.approvals.deciders import deciders
+from tasks_app.approvals.kinds import kinds_that_spend
 from tasks_app.approvals.lapsing import keeps_waiting, nothing_of
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.presenters import needed_words
@@ -23,10 +24,10 @@ from tasks_app.people.scope import visible
 S = ApprovalStatus
 _NAMED = 3  # of several questions
 _ENDED = {
-    S.APPROVED: "Nothing: people said yes, and its effect was recorded in the same commit.",
-    S.REJECTED: "Nothing: somebody said no.",
-    S.EXPIRED: "Nothing: its deadline passed before enough people had decided, and that never approves.",
-    S.VOIDED: "Nothing: nobody decides on it any more.",
+    S.APPROVED: "Approved; no decision is left.",
+    S.REJECTED: "Rejected; nothing is done.",
+    S.EXPIRED: "Expired: too few people decided in time, and waiting never approves.",
+    S.VOIDED: "Withdrawn: no decision is needed any more.",
 }
 
 
@@ -46,9 +47,10 @@ class Deciding:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Deciding):
-    """An approval's facts; `said`: why it was withdrawn."""
+    """An approval's facts; `said`: why it was withdrawn; `spends`: approving it buys something."""
 
     status: str
+    spends: bool = False
     due_at: datetime | None = None
     said: str = ""
 
@@ -167,6 +169,7 @@ def _answers(approval: Approval) -> Answers:
     return approval_answers(
         Asked(
             status=approval.status,
+            spends=approval.kind in kinds_that_spend(),
             quorum=approval.quorum,
             given=given_on(approval),
             due_at=approval.due_at,
@@ -211,6 +214,8 @@ def _decisions(asked: Deciding) -> str:
 
 
 def _over(asked: Asked) -> str:
+    if asked.status == S.APPROVED and asked.spends:
+        return "Approved; the order is being placed."
     ended = _ENDED[S(asked.status)]
     if asked.status != S.VOIDED:
         return ended

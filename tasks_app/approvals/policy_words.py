@@ -18,12 +18,15 @@ def policy_sentences(policy: Policy, *, labels: Mapping[str, str], scope: str = 
     """A policy as sentences, whole. `labels`: kinds of questions in words; `scope`: whose questions."""
     for_whom = f"For {scope}: " if scope else ""
     asked = joined([lowered(labels.get(kind, kind.replace("_", " "))) for kind in policy.kinds])
-    catches = f"{for_whom}it catches {catches_words(policy)}"
+    subjects = f"every {asked or 'approval of no kind yet'}"
+    if policy.rule == PolicyRule.ALWAYS:
+        applies = f"{for_whom}applies to {subjects}"
+    else:
+        applies = f"{for_whom}reads {subjects} and applies to {catches_words(policy)}"
     return tuple(
         sentence
         for sentence in (
-            f"{raised(catches)}.",
-            f"It looks at these questions: {asked or 'none yet'}.",
+            f"{raised(applies)}.",
             _compared(policy),
             f"{people_words(policy.quorum, policy.roles)} must approve, never who asked; "
             "one rejection ends it.",

@@ -11,30 +11,37 @@ from decimal import Decimal
 from math import ceil
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
 
 from tasks_app import clock
+from tasks_app.approvals.around import operations_started
 from tasks_app.approvals.bulk import confirm_data, report_data
 from tasks_app.approvals.claims import approval_claim, approval_reassign, approval_release
 from tasks_app.approvals.deciders import deciders
+from tasks_app.approvals.evidence import packages
 from tasks_app.approvals.intents import UNDO_FOR, batch_intend, batch_withdraw
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.notes import approval_comment
 from tasks_app.approvals.parts import lines_typed
 from tasks_app.approvals.presenters import still_needed
 from tasks_app.approvals.records import DecisionBatch
+from tasks_app.approvals.selectors import approval_after, obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
+from tasks_app.approvals.spending import is_large, spends
 from tasks_app.approvals.together import MOST, batch_of
 from tasks_app.desk.page import viewer
 from tasks_app.ids import new_id
 from tasks_app.lifecycle.errors import TransitionError
+from tasks_app.lifecycle.names import link_to
 from tasks_app.lifecycle.pages import StatefulPage
 from tasks_app.lifecycle.presenters import refusal_words
-from tasks_app.money import exponent, is_currency, typed_amount
+from tasks_app.money import decimal_of, exponent, is_currency, typed_amount
 from tasks_app.people.models import User
 from tasks_app.people.scope import people_known
 
@@ -49,6 +56,7 @@ _CODES = {
     "limits": 400,
 }
 _BUDGET = "budget-"
+_TYPED = {"comment": "comment", "posted_for": "for", "typed_note": "body"}  # in the page: in the form
 _PRINTED = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")  # an amount as pages print it: 35,200
 
 
@@ -80,7 +88,34 @@ class DecidingPage(StatefulPage):
         if request.POST.get("scope") == _TOGETHER:
             mine = {obj.pk: request.POST["digest"]}
             return self._decide_many(request, {**mine, **_shown(request.POST.getlist("also"))})
+        if verdict == Decision.Verdict.APPROVE and (page := self._confirmation_page(request, obj)):
+            return page
         return self._done(request, obj, _decide)
+
+    def _confirmation_page(self, request: HttpRequest, obj: Approval) -> HttpResponse | None:
+        """Return the page that asks once more with a large sum; None if it is confirmed or not large.
+
+        A decision that would be refused is not asked about again.
+        """
+        user, decisions = viewer(request), list(obj.decisions.all())
+        if obstacle(obj, user, decisions) or request.POST["digest"] != obj.evidence_digest:
+            return None
+        try:
+            budgets = _budgets(request, obj.currency)
+        except DecisionRefusedError:
+            return None
+        lines = enumerate(packages(obj), start=1)
+        part = sum((budgets.get(number, line.budget or Decimal(0)) for number, line in lines), Decimal(0))
+        amount = part if budgets else spends(obj)
+        if not is_large(amount, obj.currency) or decimal_of(request.POST.get("confirmed")) == amount:
+            return None
+        data = {
+            **self._data_with_input(request, obj),
+            "large": amount,
+            "confirms": str(amount),
+            "large_above": settings.APPROVAL_CONFIRM_ABOVE,
+        }
+        return self.page(request, self.object_template or "", obj, **data)
 
     def report_view(self, request: HttpRequest, batch_id: uuid.UUID) -> HttpResponse:
         """What becomes of each of those decided together, for whoever decides; a POST undoes it while it can
@@ -115,8 +150,16 @@ class DecidingPage(StatefulPage):
             return self._refused(request, obj, str(error), _CODES.get(error.code, 409))
         except TransitionError as error:
             return self._refused(request, obj, refusal_words(error), 409)
-        messages.success(request, f"{to.reference}: {said}")
-        return redirect("admin:tasks_app_approval_change", to.pk)
+        link = link_to(Approval, to.pk)
+        following = approval_after(viewer(request), obj) if act is _decide else None
+        if following is None:
+            messages.success(request, f"{to.reference}: {said}")
+            return redirect(link)
+        named = [(link, to.reference)]
+        named += [(one.link, one.reference) for one in operations_started(to, viewer(request))]
+        links = format_html_join(", ", '<a class="go" href="{}">{}</a>', named)
+        messages.success(request, format_html("{}: {}", links, said))
+        return redirect(link_to(Approval, following.pk))
 
     def _decide_many(self, request: HttpRequest, shown: dict[uuid.UUID, str]) -> HttpResponse:
         """Asked once, with what it comes to; said again with `confirmed` it is kept, to be decided on the
@@ -154,15 +197,18 @@ class DecidingPage(StatefulPage):
         return redirect(reverse("admin:tasks_app_approval_report", args=[batch.pk]))
 
     def _refused(self, request: HttpRequest, obj: Approval, refusal: str, status: int) -> HttpResponse:
-        """The page again, as it is now, with the reason and what the person had written."""
+        """Return the page as it is now, with the reason and what the person had typed."""
         now = self.get_queryset(request).get(pk=obj.pk)
-        data = self.object_data(request, now)
-        said = request.POST
-        extra: dict[str, Any] = {"refusal": refusal, "comment": said.get("comment", ""), "given": said}
-        extra["posted_for"] = said.get("for", "")
-        if data["amendable"] and any(name.startswith(_BUDGET) for name in said):
-            extra |= {"in_part": True, "amendable": lines_typed(data["amendable"], said)}
-        return self.page(request, self.object_template or "", now, status=status, **{**data, **extra})
+        data = {**self._data_with_input(request, now), "refusal": refusal}
+        return self.page(request, self.object_template or "", now, status=status, **data)
+
+    def _data_with_input(self, request: HttpRequest, obj: Approval) -> dict[str, Any]:
+        """Return what the page shows, with what the person had typed."""
+        data, typed = self.object_data(request, obj), request.POST
+        data |= {name: typed.get(sent, "") for name, sent in _TYPED.items()}
+        if data["amendable"] and any(name.startswith(_BUDGET) for name in typed):
+            data |= {"in_part": True, "amendable": lines_typed(data["amendable"], typed)}
+        return data
 
 
 _Act = Callable[[Approval, User, HttpRequest], tuple[Approval, str]]
@@ -184,11 +230,11 @@ def _decide(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, 
 
 
 def _claim(obj: Approval, user: User, _request: HttpRequest) -> tuple[Approval, str]:
-    return approval_claim(approval_id=obj.pk, user=user), "you have it."
+    return approval_claim(approval_id=obj.pk, user=user), "it is assigned to you."
 
 
 def _release(obj: Approval, user: User, _request: HttpRequest) -> tuple[Approval, str]:
-    return approval_release(approval_id=obj.pk, user=user), "you have given it back."
+    return approval_release(approval_id=obj.pk, user=user), "it is no longer assigned to you."
 
 
 def _reassign(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, str]:
@@ -196,7 +242,9 @@ def _reassign(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval
     if to is None:
         raise DecisionRefusedError("comment", "Say to whom.")
     comment = request.POST.get("comment", "")
-    return approval_reassign(approval_id=obj.pk, user=user, to=to, comment=comment), f"{to} has it now."
+    return approval_reassign(
+        approval_id=obj.pk, user=user, to=to, comment=comment
+    ), f"it is assigned to {to}."
 
 
 def _comment(obj: Approval, user: User, request: HttpRequest) -> tuple[Approval, str]:

@@ -31,7 +31,7 @@ from tasks_app.people.models import User
 _GLYPHS = {
     "booked_differently": "differs",
     "change_not_shown": "differs",
-    "conflict": "differs",
+    "conflict": "conflict",
     "late_change": "overdue",
     "late_completion": "overdue",
     "overdue": "overdue",

@@ -19,7 +19,7 @@ from tasks_app.people.models import User
 
 VIEWS = {
     "mine": "Mine",
-    "claimed": "In my hands",
+    "claimed": "Assigned to me",
     "team": "My team",
     "asked": "Asked by me",
     "decided": "Decided",

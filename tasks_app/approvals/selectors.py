@@ -70,6 +70,13 @@ def approvals_claimed_by(viewer: User, *, kind: str = "") -> QuerySet[Approval]:
     )
 
 
+def approval_after(viewer: User, approval: Approval) -> Approval | None:
+    """Return the approval that follows in the viewer's queue; after the last one, the first one."""
+    waiting = approvals_waiting_for(viewer).exclude(pk=approval.pk).defer("evidence")
+    later = Q(due_at__gt=approval.due_at) | Q(due_at=approval.due_at, pk__gt=approval.pk)
+    return waiting.filter(later).first() or waiting.first()
+
+
 def approvals_narrowed(rows: QuerySet[Approval], *, kind: str = "", late: bool = False) -> QuerySet[Approval]:
     """Of one kind (empty: of any), and where `late` only those whose deadline has passed."""
     if kind:

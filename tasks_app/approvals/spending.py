@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.db.models.fields.json import KT
 
+from tasks_app import days
 from tasks_app.approvals.kinds import kinds_that_spend
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.rates import in_usd, rates_on
 from tasks_app.money import decimal_of
 
 _KEYS = {"told_after": "evidence__gross_after", "told_passed": "evidence__passed"}
@@ -61,6 +64,17 @@ def frees(approval: Approval) -> Decimal | None:
     told = _told(approval)
     freed = decimal_of(told["told_frees"])
     return freed if freed and _is_spending(approval.kind, told["told_passed"]) else None
+
+
+def is_large(amount: Decimal | None, currency: str) -> bool:
+    """Return whether a page asks once more before an approval spends `amount`.
+
+    The limit is APPROVAL_CONFIRM_ABOVE, in USD at today's rate. An amount without a rate is large.
+    """
+    if not amount:
+        return False
+    in_dollars = in_usd(amount, currency, rates_on(days.today(), {currency}))
+    return in_dollars is None or in_dollars > settings.APPROVAL_CONFIRM_ABOVE
 
 
 def _told(approval: Approval) -> Mapping[str, Any]:

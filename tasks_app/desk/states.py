@@ -29,6 +29,10 @@ GLYPHS: dict[str, str] = {
         '<rect x=".9" y=".9" width="12.2" height="12.2" rx="2.4" fill="currentColor"/>'
         f'<path d="M3.8 5.4h6.4M3.8 8.6h6.4M8.8 3.2 5.2 10.8" {_PAPER}/>'
     ),
+    "conflict": (
+        '<path d="M1 4.2h8.5M6.8 1.6 9.6 4.2 6.8 6.8M13 9.8H4.5M7.2 7.2 4.4 9.8l2.8 2.6" '
+        f"{_OUTLINE} {_ROUND}/>"
+    ),
     "waiting": f'<circle cx="7" cy="7" r="5.7" {_OUTLINE} stroke-dasharray="2.2 2.1"/>',
     "stopped": f'<circle cx="7" cy="7" r="5.7" {_OUTLINE}/><path d="M3.2 10.8 10.8 3.2" {_OUTLINE}/>',
 }
@@ -41,6 +45,7 @@ COLOURS: dict[str, str] = {
     "overdue": "late",
     "failed": "bad",
     "differs": "diff",
+    "conflict": "bad",
     "waiting": "idle",
     "stopped": "idle",
 }
@@ -110,7 +115,8 @@ _FACES: dict[str, Face] = {
             "validation_failed": "Validation failed",
             "refused": "Refused",
         },
-        "differs": {"differs": "Booked differently", "conflict": "Conflict"},
+        "differs": {"differs": "Booked differently"},
+        "conflict": {"conflict": "Conflict"},
         "waiting": {
             "requested": "Requested",
             "queued": "Waiting",

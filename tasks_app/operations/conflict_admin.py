@@ -238,7 +238,7 @@ def _row(conflict: Conflict, subject: Any) -> Row:
         seller=conflict.operation.seller.name,
         about=(subject.part_of or subject.reference) if subject else "",
         when=text.moment_short(conflict.at),
-        glyph="done" if conflict.resolved_at else "differs",
+        glyph="done" if conflict.resolved_at else "conflict",
         link=link_to(Conflict, conflict.pk),
     )
 

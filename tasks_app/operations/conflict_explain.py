@@ -58,7 +58,7 @@ def _conflict_standing(conflict: Conflict) -> Standing:
     return Standing(
         status="open" if is_open else "resolved",
         word="Open" if is_open else conflict.get_resolution_display(),
-        glyph="differs" if is_open else "done",
+        glyph="conflict" if is_open else "done",
         since=conflict.at if is_open else conflict.resolved_at,
         team_id=conflict.team_id,
     )

@@ -416,7 +416,9 @@ def _resent(operation: Operation, answers: Answers) -> Next:
     if blocker is not None:
         return _kept_back(operation, blocker, late=answers.counts_deadline(operation, stopped=False))
     return Next(
-        what="Resend, same bytes and key", when=_in(operation.send_at), otherwise=_overdue_when(operation)
+        what="The request is sent again, safely",
+        when=_in(operation.send_at),
+        otherwise=_overdue_when(operation),
     )
 
 
@@ -427,7 +429,7 @@ def _sending(operation: Operation, answers: Answers) -> Next:
     attempt = f"attempt {max(operation.attempts, 1)} of {policy.max_attempts(operation.seller)}"
     again = operation.send_at
     if operation.attempts and again is not None:
-        return Next(what="Resend, same bytes and key", when=f"{attempt} was made, {_in(again)}")
+        return Next(what="Waiting for the reply; resends safely if lost", when=f"{attempt}, {_in(again)}")
     if operation.status == S.CALLING_ADCP and again is None and operation.next_poll_at is not None:
         return Next(what="The seller is asked whether it knows it", when=_in(operation.next_poll_at))
     if operation.status == S.REQUESTED:

@@ -30,7 +30,7 @@ from tasks_app.sellers.explain import credentials_words
 
 _SAID_CHARS = 500
 _ID_CHARS = 255
-_DECIDERS = "whoever may decide on approvals"
+_DECIDERS = "An approver"
 _BUYS = frozenset({"create_media_buy", "update_media_buy"})
 _Level = Notification.Level
 
@@ -106,7 +106,7 @@ def _waiting(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"Waiting for {operation.seller.name}: {_what(operation)}",
         sentences=(
-            f"Awaited: the answer to {_what(operation)}, from {operation.seller.name}, "
+            f"Flightdeck waits for the answer of {operation.seller.name} to {_what(operation)}, "
             f"since {text.moment_kept(since)}.",
             _estimate(operation),
             _overdue_then(operation),
@@ -119,7 +119,7 @@ def _working(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"{operation.seller.name} is working on {_what(operation)}",
         sentences=(
-            f"Awaited: the result of {_what(operation)}, from {operation.seller.name}, "
+            f"Flightdeck waits for the result of {_what(operation)} from {operation.seller.name}, "
             f"since {text.moment_kept(since)}.",
             _estimate(operation),
             _overdue_then(operation),
@@ -131,11 +131,10 @@ def _working(operation: Operation, since: datetime) -> Told:
 def _asks(operation: Operation, since: datetime) -> Told:
     answers = answers_of([operation])
     answer = answers.of(operation)
-    ours = "our answer" if answers.may_be_given(operation) else "a letter of ours"
-    awaited = (
-        f"Awaited: {ours} to {operation.seller.name}, from {operation.team or 'Ad Ops'}, "
-        f"since {text.moment_kept(since)}."
-    )
+    us = operation.team or "Ad Ops"
+    can_reply = answers.may_be_given(operation)
+    needed = f"reply needed from {us}" if can_reply else f"{us} must write to the seller"
+    awaited = f"{operation.seller.name} asks us a question; {needed}. Asked {text.moment_kept(since)}."
     return Told(
         title=f"{operation.seller.name} asks about {_what(operation)}",
         sentences=(
@@ -150,7 +149,7 @@ def _asks(operation: Operation, since: datetime) -> Told:
 def _locked_out(operation: Operation, since: datetime) -> Told:
     answer = answer_of(operation)
     awaited = (
-        f"Awaited: credentials for {operation.seller.name}, from Ad Ops, since {text.moment_kept(since)}.",
+        f"Credentials for {operation.seller.name} are needed from Ad Ops, since {text.moment_kept(since)}.",
         credentials_words(operation.seller),
     )
     return Told(
@@ -173,8 +172,8 @@ def _overdue(operation: Operation, since: datetime) -> Told:
     return Told(
         title=f"Overdue: {operation.seller.name} has not answered {_what(operation)}",
         sentences=(
-            f"Awaited: a decision to keep waiting or to stop{asked}, from {operation.team or _DECIDERS}, "
-            f"since {text.moment_kept(since)}.",
+            f"{operation.team or _DECIDERS} must decide: keep waiting or stop{asked}. "
+            f"Overdue since {text.moment_kept(since)}.",
             f"Sent {text.moment_kept(operation.sent_at)}." if operation.sent_at else "",
             _estimate(operation),
             "The seller may still act; a late answer is still taken.",

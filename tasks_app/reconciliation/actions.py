@@ -134,7 +134,7 @@ def register() -> None:
         Action(
             name="take",
             label="Take it",
-            does="It waits on you, by name.",
+            does="Assigned to you.",
             icon="person",
             offered=lambda finding: finding.differs,
             apply=_take,

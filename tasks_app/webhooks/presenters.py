@@ -11,8 +11,8 @@ VERDICTS: dict[WebhookDelivery.Verdict, tuple[str, str]] = {
     V.APPLIED: ("done", "Applied"),
     V.DUPLICATE: ("waiting", "Duplicate"),
     V.EARLY: ("seller", "Early, kept"),
-    V.CONFLICT: ("differs", "Conflict"),
-    V.KEY_CONFLICT: ("differs", "Key used twice"),
+    V.CONFLICT: ("conflict", "Conflict"),
+    V.KEY_CONFLICT: ("conflict", "Key used twice"),
     V.REFUSED: ("failed", "Refused"),
 }
 

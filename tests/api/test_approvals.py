@@ -61,7 +61,7 @@ def test_detail_shows_what_is_decided_on(api: APIClient, approval: Approval) -> 
 
     assert told["evidence"] == approval.evidence
     assert told["evidence_digest"] == approval.evidence_digest
-    assert told["effects"]["approve"] == "Sends create_media_buy to the seller."
+    assert told["effects"]["approve"] == "Places the order at once."
     assert (told["label"], told["decisions"], told["amount"]) == ("Recommendation", [], "10250.0000")
 
 

@@ -326,8 +326,7 @@ def test_a_policy_is_told_in_words() -> None:
         on_expiry=OnExpiry.WAIT,
     )
     assert policy_sentences(one, labels={"deal": "Recommendation"}, scope="Halden & Marsh") == (
-        "For Halden & Marsh: it catches what comes to 100,000.00 USD or more.",
-        "It looks at these questions: recommendation.",
+        "For Halden & Marsh: reads every recommendation and applies to what comes to 100,000.00 USD or more.",
         "Other currencies are compared in USD, at the latest exchange rate on or before the day; where there "
         "is none, it is caught.",
         "Two different people of the role Approver or Administrator must approve, never who asked; one "

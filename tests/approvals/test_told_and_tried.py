@@ -272,7 +272,7 @@ def _told(question: Approval) -> str:
     assert said == effects_now(question)["approve"]
     assert said in _page(question).replace("\N{NO-BREAK SPACE}", " ")
     if "account" not in said:
-        assert said == "Sends create_media_buy to the seller."
+        assert said == "Places the order at once."
         return "sent"
     return "over" if said.startswith("Nothing is bought") else "sent once active"
 
@@ -316,7 +316,7 @@ def _what_is_said_of_a_change_happens(question: Approval) -> None:
     left = _left("update_media_buy")
     over = Operation.objects.filter(task_type="update_media_buy", settled_at__isnull=False).exists()
     assert said.startswith("Nothing is changed") == over
-    assert (said == "Sends update_media_buy to the seller.") == left
+    assert (said == "Sends the change to the seller at once.") == left
     assert ("once its account is active" in said) == (not left and not over)
     if not left and not over:
         Account.objects.update(status="active")

@@ -251,12 +251,12 @@ def test_an_order_that_has_not_left_is_held_and_counted(ada: User) -> None:
 
 def test_an_approval_says_that_nothing_leaves_now(ada: User) -> None:
     approval = ask("a deal", make_user("Buyer"))
-    assert effects_now(approval)["approve"].startswith("Sends create_media_buy")
+    assert effects_now(approval)["approve"].startswith("Places the order")
     kill_switch_set(on=True, reason="Wrong rates", actor=ada)
     said = effects_now(approval)["approve"]
     assert said.startswith("Nothing leaves now. Stopped by ada, ")
-    assert said.endswith(": Wrong rates. Once that is let go: sends create_media_buy to the seller.")
-    assert "Once that is let go: sends create_media_buy" in read(
+    assert said.endswith(": Wrong rates. Once that is let go: places the order at once.")
+    assert "Once that is let go: places the order at once" in read(
         signed_in(staff("Approver")), page_of(approval)
     )
 
@@ -420,10 +420,10 @@ def test_its_page_has_one_red_button_and_says_how_to_let_go(held: Deal, ada: Use
     on = read(client, SWITCH)
     for words in (
         "Stopped by ada",
-        "Let go for all teams",
-        "Why it may go on",
+        "Resume all teams",
+        "Reason for resuming",
         "Two people approve it",
-        "Asked to pass 1",
+        "Exceptions asked for 1",
     ):
         assert words in on, words
     assert "bg-red-600" not in client.get(SWITCH).content.decode(), "all is stopped already"

@@ -6,20 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-import yaml
 
 from campaigns.acts import CampaignActRefusedError, acts_of, campaign_cancel, campaign_retry
 from campaigns.models import Campaign, CampaignStatus
 from campaigns.selectors import campaign_rows
 from campaigns.services import (
-    BriefRefusedError,
     SubmissionRefusedError,
     campaign_brief,
     campaign_job,
     campaign_submit,
 )
 from campaigns.stages import stages
-from campaigns.submitting import brief_submit, submission_data
 from campaigns.timeline import timeline
 from campaigns.today.money import commitments
 from orders.amounts import deal_amounts
@@ -68,10 +65,6 @@ def campaign(buyer: User) -> Campaign:
 
 def raw(**changes: Any) -> dict[str, Any]:
     return brief(brand_domain=make_advertiser("Lindqvist Coffee").brand_domain, **changes)
-
-
-def form(data: dict[str, Any], token: object) -> dict[str, str]:
-    return {"text": yaml.safe_dump(data), "token": str(token)}
 
 
 def put_forward(campaign: Campaign) -> Deal:
@@ -126,7 +119,7 @@ def test_who_has_no_right_does_nothing(campaign: Campaign, role: str) -> None:
     with pytest.raises(CampaignActRefusedError, match="no right"):
         campaign_cancel(campaign_id=campaign.pk, user=user, reason="because")
     with pytest.raises(SubmissionRefusedError):
-        brief_submit(form(raw(), campaign.pk.__class__(int=7)), user)
+        campaign_submit(user=user, raw=raw())
     assert state(campaign) == before
 
 
@@ -177,42 +170,6 @@ def test_what_failed_is_not_tried_again_for_a_flight_that_has_begun(campaign: Ca
     assert campaign.status == CampaignStatus.FAILED
     with clock.injected(lambda: begins - timedelta(seconds=1)):
         campaign_retry(campaign_id=campaign.pk, user=steers, reason="it is back")
-
-
-def test_a_brief_is_submitted_once_however_often_the_form_is_sent(buyer: User) -> None:
-    make_seller()
-    wanted = raw()
-    sent = form(wanted, submission_data(buyer)["token"])
-    made = brief_submit(sent, buyer)
-    assert brief_submit(sent, buyer) == made
-    assert Campaign.objects.count() == Job.objects.count() == 1
-
-
-def test_another_brief_in_a_form_that_was_submitted_is_refused(buyer: User) -> None:
-    """The page was gone back to, and changed: it is not told that the second is submitted."""
-    make_seller()
-    token = submission_data(buyer)["token"]
-    made = brief_submit(form(raw(), token), buyer)
-    with pytest.raises(SubmissionRefusedError, match=f"submitted as {made.reference}, with another brief"):
-        brief_submit(form({**raw(), "name": "Austria"}, token), buyer)
-    assert Campaign.objects.count() == 1
-
-
-def test_a_wrong_brief_is_refused_whole_and_nothing_is_made(buyer: User) -> None:
-    wrong = {**raw(), "budget": {"total": -1, "currency": "dollars"}}
-    with pytest.raises(BriefRefusedError) as refused:
-        brief_submit(form(wrong, submission_data(buyer)["token"]), buyer)
-    assert {one["field"] for one in refused.value.problems} == {"budget.total", "budget.currency"}
-    with pytest.raises(BriefRefusedError, match="not YAML"):
-        brief_submit({**form(wrong, submission_data(buyer)["token"]), "text": "a: [b"}, buyer)
-    with pytest.raises(SubmissionRefusedError, match="incomplete"):
-        brief_submit({"text": "{}", "token": "none"}, buyer)
-    assert not Campaign.objects.exists()
-
-
-def test_what_failed_is_the_beginning_of_a_new_brief(campaign: Campaign, buyer: User) -> None:
-    written = yaml.safe_load(submission_data(buyer, campaign)["text"])
-    assert written == campaign.brief
 
 
 def test_a_deal_that_was_sent_is_not_called_off_with_the_campaign(campaign: Campaign, buyer: User) -> None:

@@ -87,7 +87,7 @@ def test_an_approved_deal_is_bought_while_another_is_undecided() -> None:
     first, second = (deal_of(campaign, channel) for channel in CHANNELS)
     assert status(campaign) == CampaignStatus.AWAITING_APPROVAL
 
-    assert effect(first) == "Sends create_media_buy to the seller."
+    assert effect(first) == "Places the order at once."
     decide(first)
     assert purchase(first) is not None
     assert status(campaign) == CampaignStatus.EXECUTING_BOOKINGS

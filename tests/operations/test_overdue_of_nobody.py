@@ -65,7 +65,7 @@ def test_what_is_announced_is_what_is_asked(operation: Operation, approver: User
     row.position = row.pk  # as if numbered
     operation_tell(event_of(row))
     note = Notification.objects.get(kind="operation_timed_out")
-    said = f"Awaited: a decision to keep waiting or to stop ({asked.reference}), from whoever may decide"
+    said = f"An approver must decide: keep waiting or stop ({asked.reference})"
     assert note.body.startswith(said)
     approvals_tell()
     waits = Notification.objects.get(kind="approval_waits")

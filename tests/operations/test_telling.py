@@ -74,7 +74,7 @@ def test_submitted_says_what_is_awaited_from_whom_since_when_and_no_invented_tim
     what = f"create_media_buy ({operation.reference})"
     assert note.title == f"Waiting for Norrland Digital: {what}"
     assert lines(note) == [
-        f"Awaited: the answer to {what}, from Norrland Digital, since {AT_NOON}.",
+        f"Flightdeck waits for the answer of Norrland Digital to {what}, since {AT_NOON}.",
         "No estimate yet: no answer so far, 5 are needed.",
         f"Overdue {NEXT_NOON}; then a person is asked.",
         "Norrland Digital says: With the sales desk.",
@@ -110,7 +110,9 @@ def test_working() -> None:
     note = told(operation)
     what = f"create_media_buy ({operation.reference})"
     assert note.title == f"Norrland Digital is working on {what}"
-    assert lines(note)[0] == f"Awaited: the result of {what}, from Norrland Digital, since {AT_NOON}."
+    assert (
+        lines(note)[0] == f"Flightdeck waits for the result of {what} from Norrland Digital, since {AT_NOON}."
+    )
 
 
 def test_a_question_is_told_with_its_words() -> None:
@@ -118,7 +120,7 @@ def test_a_question_is_told_with_its_words() -> None:
     note = told(operation)
     assert note.title == f"Norrland Digital asks about create_media_buy ({operation.reference})"
     assert lines(note) == [
-        f"Awaited: a letter of ours to Norrland Digital, from Halden & Marsh, since {AT_NOON}.",
+        f"Norrland Digital asks us a question; Halden & Marsh must write to the seller. Asked {AT_NOON}.",
         "Norrland Digital says: Do you waive competitive separation?",
         f"Overdue {NEXT_NOON}; then a person is asked.",
     ]
@@ -133,7 +135,7 @@ def test_credentials_are_asked_of_operators_alone() -> None:
     operation = stand(S.AUTH_REQUIRED)
     note = told(operation)
     assert note.title == f"Norrland Digital wants credentials for create_media_buy ({operation.reference})"
-    assert lines(note)[0] == f"Awaited: credentials for Norrland Digital, from Ad Ops, since {AT_NOON}."
+    assert lines(note)[0] == f"Credentials for Norrland Digital are needed from Ad Ops, since {AT_NOON}."
     assert note in notifications_of(make_user("Ad Ops"))
     assert note not in notifications_of(make_user("Buyer"))
 
@@ -147,9 +149,9 @@ def test_overdue_names_the_question_to_people(time: Clock) -> None:
     assert (
         note.title == f"Overdue: Norrland Digital has not answered create_media_buy ({operation.reference})"
     )
+    asked = f"Halden & Marsh must decide: keep waiting or stop ({question.reference})."
     assert lines(note) == [
-        f"Awaited: a decision to keep waiting or to stop ({question.reference}), from Halden & Marsh, "
-        f"since {NEXT_NOON}.",
+        f"{asked} Overdue since {NEXT_NOON}.",
         f"Sent {AT_NOON}.",
         "No estimate yet: no answer so far, 5 are needed.",
         "The seller may still act; a late answer is still taken.",
@@ -169,7 +171,7 @@ def test_overdue_names_no_other_question_about_it(time: Clock) -> None:
     time.now += hours(24)
     assert time_out_due(limit=10) == 1
     question = Approval.objects.get(kind="overdue", status="open")
-    assert f"or to stop ({question.reference})" in lines(told(operation))[0]
+    assert f"or stop ({question.reference})" in lines(told(operation))[0]
 
 
 def test_approved_names_the_media_buy(time: Clock) -> None:

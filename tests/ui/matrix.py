@@ -91,6 +91,9 @@ EXPECTED: dict[str, Methods] = {
     # Buying.
     **_desk("campaigns_campaign", STAFF, listed=STAFF, change=STAFF),
     "admin:campaign_submit": {"GET": "BD", "POST": "BD"},
+    "admin:campaign_submit_text": {"GET": "BD", "POST": "BD"},
+    "admin:campaign_draft": {"POST": "BD"},
+    "admin:campaign_draft_discard": {"POST": "BD"},
     **_live("campaign"),
     **_desk("orders_deal", STAFF, listed=STAFF, change=STAFF),
     **_live("deal"),

@@ -145,9 +145,18 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
 }
 # What no seller's word reaches.
 MODELS_OF_OURS = {
+    "briefdraft",
     *("outboxevent", "lifecycleedge", "import", "lifecyclerule", "team", "advertiser", "user", "membership"),
     *("actor", "decision", "approvalpolicy", "exchangerate", "approvalescalation", "approvalnote"),
-    *("delegation", "decisionbatch", "decisionbatchitem", "linkuse", "trustchange", "commanddecision"),
+    *(
+        "briefdraft",
+        "delegation",
+        "decisionbatch",
+        "decisionbatchitem",
+        "linkuse",
+        "trustchange",
+        "commanddecision",
+    ),
     *("killswitch", "outgoingmessage", "savedfilter", "eventstream", "eventsubscription", "eventcount"),
     *("fieldkey", "workercluster", "edge", "outsideevent", "eventwait", "schedule", "scheduleentry"),
     *("notificationread", "notificationmail", "teamwebhook", "teamwebhooksent", "calllease"),

@@ -11,10 +11,11 @@ from django.contrib.auth.models import Group
 from django.test import Client
 
 from orders.models import DealLine, DealStatus
+from orders.services import deal_book
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.approvals.presenters import still_needed
-from tasks_app.approvals.selectors import obstacle
+from tasks_app.approvals.selectors import approval_after, obstacle
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
@@ -43,17 +44,57 @@ def state() -> tuple[Any, ...]:
     )
 
 
-def test_an_approver_approves(agency: Agency, client_of: ClientOf, asked: Approval) -> None:
-    answer = client_of("Approver").post(page_of(asked), form(asked, comment="Good rate."), follow=True)
-    assert answer.redirect_chain == [(page_of(asked), 302)]
+def test_an_approver_approves_and_reads_the_next_one(
+    agency: Agency, client_of: ClientOf, asked: Approval
+) -> None:
+    client = client_of("Approver")
+    following = approval_after(agency.people["Approver"], asked)
+    assert following is not None
+    assert f"{following.reference} {following.title}" in read(client, page_of(asked))
+    answer = client.post(page_of(asked), form(asked, comment="Good rate."), follow=True)
+    assert answer.redirect_chain == [(page_of(following), 302)]
+    assert f'href="{page_of(asked)}">{asked.reference}</a>' in answer.content.decode()
+    answer = client.get(page_of(asked))
     asked.refresh_from_db()
     deal = agency.deals["tamarack-cobalt"]
     deal.refresh_from_db()
     assert (asked.status, deal.status) == (ApprovalStatus.APPROVED, DealStatus.ACCEPTED)
     shown = answer.content.decode()
-    assert "Maya Lindgren approved" in shown
+    assert "Maya Lindgren approved" in " ".join(shown.split())
     assert "Good rate." in shown
     assert 'name="decision"' not in shown
+
+
+def test_a_large_sum_is_asked_once_more(client_of: ClientOf, asked: Approval, settings: Any) -> None:
+    settings.APPROVAL_CONFIRM_ABOVE = 1
+    client, before = client_of("Approver"), state()
+    answer = client.post(page_of(asked), form(asked, comment="Good rate."))
+    assert state() == before
+    assert "Good rate." in answer.content.decode()
+    assert f'name="confirmed" value="{answer.context["confirms"]}"' in answer.content.decode()
+    assert client.post(page_of(asked), form(asked, confirmed="1")).status_code == 200
+    assert state() == before
+    part = client.post(page_of(asked), form(asked, **{"budget-1": "1,000"}))
+    assert part.context["in_part"]
+    assert part.context["large"] != answer.context["large"]
+    assert state() == before
+    client.post(page_of(asked), form(asked, confirmed=answer.context["confirms"]))
+    asked.refresh_from_db()
+    assert asked.status == ApprovalStatus.APPROVED
+
+
+def test_a_decided_approval_links_what_it_started(
+    agency: Agency, client_of: ClientOf, asked: Approval
+) -> None:
+    client, deal = client_of("Approver"), agency.deals["tamarack-cobalt"]
+    client.post(page_of(asked), form(asked))
+    deal.refresh_from_db()
+    operation = deal_book(deal=deal)
+    links = [f'href="{page_of(operation)}"', operation.reference]
+    shown = client.get(page_of(asked)).content.decode()
+    assert all(one in shown for one in links)
+    other = client.get(page_of(agency.question("tamarack-norrland"))).content.decode()
+    assert operation.reference not in other
 
 
 def test_a_rejection_needs_a_comment(agency: Agency, client_of: ClientOf, asked: Approval) -> None:
@@ -217,7 +258,7 @@ def test_the_first_of_two_reads_what_theirs_does(
 ) -> None:
     """The last one's click sends; theirs is recorded."""
     Approval.objects.filter(pk=asked.pk).update(quorum=2)
-    mine, sends = "Records yours; a second approver is still needed.", "Sends create_media_buy"
+    mine, sends = "Records yours; a second approver is still needed.", "Places the order at once."
     client = client_of("Approver")
     preview = f"{list_of(Approval)}{asked.pk}/preview/"
     for address in (page_of(asked), preview):

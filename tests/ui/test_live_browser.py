@@ -135,22 +135,6 @@ def test_a_deal_is_withdrawn_from_its_page(desk: Desk) -> None:
         assert page.locator("form[method=post] input[name=act]").count() == 0
 
 
-def test_a_brief_is_submitted_and_its_mistakes_are_named(desk: Desk) -> None:
-    with desk.looking("Buyer") as page:
-        page.goto(list_of(Campaign))
-        page.click("a:has-text('New campaign')")
-        page.click("button:text('Submit')")
-        expect(page.locator("#refused")).to_contain_text("Nothing was submitted")
-        expect(page.locator("#content")).to_contain_text("name")
-        written = page.input_value("#b-text")
-        page.fill("#b-text", written.replace("name: ''", "name: Aldous Spring", 1))
-        page.click("button:text('Submit')")
-        expect(page.locator(".fd-head")).to_contain_text("Aldous Spring")
-        assert loaded_once(page) is False
-    made = Campaign.objects.get(name="Aldous Spring")
-    assert (made.status, made.problems) == ("brief_received", [])
-
-
 def test_the_pages_fit_and_complain_of_nothing(desk: Desk) -> None:
     pages = [page_of(one) for one in (*Campaign.objects.all(), *Deal.objects.all())]
     with desk.looking("Administrator") as page:

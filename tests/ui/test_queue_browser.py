@@ -9,11 +9,13 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, Route, expect
 
+from orders.questions import ask_deal
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.models import Operation
-from tests.factories import decided_later
+from tasks_app.sellers.models import Account
+from tests.factories import decided_later, make_advertiser, make_deal
 from tests.operations.making import observed
 from tests.ui.browser import NARROW, WIDE, Desk
 from tests.ui.pages import page_of
@@ -144,8 +146,27 @@ def test_a_then_enter_approves(desk: Desk) -> None:
         expect(page.locator("#confirm")).to_be_hidden()
         page.keyboard.press("a")
         page.keyboard.press("Enter")
-        expect(page.locator("#content")).to_contain_text("Maya Lindgren approved")
+        expect(page.locator("#main")).to_contain_text(f"{reference}: your approval is recorded")
         assert opened(reference).status == ApprovalStatus.APPROVED
+
+
+def test_ten_decisions_in_a_row_by_keyboard(desk: Desk) -> None:
+    """Two keys each: the next approval opens by itself."""
+    account = Account.objects.filter(advertiser=make_advertiser(), status="active").earliest("pk")
+    for _ in range(10):
+        ask_deal(make_deal(seller=account.seller, account=account))
+    with desk.looking("Approver") as page:
+        page.goto(QUEUE)
+        page.locator(f"tr[data-row='{marked(page)}'] td").last.click()  # the whole row is a link
+        for count in range(1, 11):
+            reference = page.locator(".fd-head .mono").first.inner_text()
+            page.keyboard.press("a")
+            page.keyboard.press("Enter")
+            expect(page.locator("#main")).to_contain_text(f"{reference}: your approval is recorded")
+            assert Decision.objects.filter(verdict="approve").count() >= count
+        left = page.locator(".fd-head .mono").first.inner_text()
+        page.keyboard.press("j")
+        expect(page.locator(".fd-head .mono").first).not_to_have_text(left)
 
 
 def test_r_asks_why_and_ctrl_enter_rejects(desk: Desk) -> None:
@@ -159,7 +180,7 @@ def test_r_asks_why_and_ctrl_enter_rejects(desk: Desk) -> None:
         page.keyboard.press("Enter")  # a new line, not a decision
         assert opened(reference).status == ApprovalStatus.OPEN
         page.keyboard.press("Control+Enter")
-        expect(page.locator("#content")).to_contain_text("Maya Lindgren rejected")
+        expect(page.locator("#main")).to_contain_text(f"{reference}: your rejection is recorded")
         assert opened(reference).status == ApprovalStatus.REJECTED
         assert Decision.objects.get(approval__reference=reference).comment.startswith("Too dear")
 
@@ -169,7 +190,7 @@ def test_c_claims_what_is_marked(desk: Desk) -> None:
         page.goto(QUEUE)
         reference = marked(page)
         page.keyboard.press("c")
-        expect(page.locator("#content")).to_contain_text("You have it")
+        expect(page.get_by_role("button", name="Give it back")).to_be_visible()
         assert opened(reference).claimed_by
         page.goto(f"{QUEUE}?view=claimed")
         assert marked(page) == reference

@@ -205,7 +205,7 @@ def test_who_cannot_decide_selects_nothing(agency: Agency, client_of: ClientOf) 
 def test_who_has_it_stands_in_the_queue(agency: Agency, client_of: ClientOf) -> None:
     asked = agency.question("tamarack-cobalt")
     approval_claim(approval_id=asked.pk, user=agency.people["Approver"])
-    assert "Maya Lindgren has it" in read(client_of("Administrator"), QUEUE)
+    assert "assigned to Maya Lindgren" in read(client_of("Administrator"), QUEUE)
     assert [row.reference for row in lines(client_of("Approver"), "?view=claimed")] == [asked.reference]
     assert lines(client_of("Administrator"), "?view=claimed") == []
 

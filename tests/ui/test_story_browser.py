@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
 from orders.models import Deal
+from tasks_app import days
 from tasks_app.approvals.models import Approval
 from tasks_app.people.models import User
 from tasks_app.sellers.services import seller_add
@@ -27,17 +29,6 @@ from tests.ui.pages import list_of, page_of
 
 pytestmark = pytest.mark.browser
 _PEOPLE = ("Buyer", "Approver")
-# A short campaign that one person may decide on, asked of one seller.
-_BRIEF = """
-name: Cold brew, spring
-advertiser: Lindqvist Coffee
-brand_domain: lindqvist-coffee.com
-objective: {goal: Awareness of cold brew, kpi: reach, target: 2000000}
-budget: {total: 20000, currency: USD}
-flight: {zone: America/New_York, start: +20d, end: +40d}
-channels: [display]
-geography: {countries: [US]}
-"""
 
 
 @pytest.fixture
@@ -113,9 +104,23 @@ def test_from_brief_to_booked(site: Desk, seller: FakeSeller) -> None:
 
 
 def _submit(page: Page) -> None:
+    """Fill in the form of a short campaign that one person may decide on, with a mistake on the way."""
+    first = days.today() + timedelta(days=20)
     page.goto("/admin/campaigns/campaign/submit/")
-    page.fill("textarea[name=text]", _BRIEF)
-    page.click("button:text('Submit')")
+    page.fill("[name=name]", "Cold brew, spring")
+    page.select_option("[name=advertiser]", label="Lindqvist Coffee (Halden & Marsh)")
+    page.fill("[name=total]", "20,000.00")
+    page.fill("[name=start]", first.isoformat())
+    page.fill("[name=end]", (first - timedelta(days=1)).isoformat())
+    page.locator("[name=channel]").first.select_option("display")
+    page.locator("[data-rows=channel]").get_by_role("button", name="Remove").last.click()
+    expect(page.locator("[name=share]")).to_have_value("100")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("#content")).to_contain_text("before it starts")
+    expect(page.locator("[name=name]")).to_have_value("Cold brew, spring")
+    page.fill("[name=end]", (first + timedelta(days=20)).isoformat())
+    expect(page.locator("#brief-preview")).to_contain_text("Flightdeck asks Norrland for offers.")
+    page.get_by_role("button", name="Submit").click()
     page.wait_for_url("**/change/")
     page.evaluate("window.loadedOnce = true")
 

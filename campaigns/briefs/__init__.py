@@ -1,0 +1,1 @@
+"""Briefs as people write them: the form, drafts, the preview and the submission."""
