@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import QuerySet, Value
 from django.http import HttpRequest
 
+from campaigns.acts import may_submit
 from campaigns.calendar.entries import Calendar, Entry, Wanted, calendar_of
 from campaigns.today import cards, money, sellers, state, trends
 from campaigns.today.layouts import layout_of
@@ -73,6 +74,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "main": [f"desk/today_{name}.html" for name in layout.main],
         "side": [f"desk/today_{name}.html" for name in layout.side],
         "today": Today(who),
+        "may_submit": may_submit(who),
     }
 
 

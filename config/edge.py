@@ -145,7 +145,9 @@ class Edge:
         pages = asyncio.Semaphore(1)
         self._slots = {Kind.SIGN_IN: asyncio.Semaphore(1), Kind.FILE: pages, Kind.PAGE: pages}
         self._waiting: Counter[Kind] = Counter()
-        self._sign_in, self._health = reverse("admin:login"), reverse("health")
+        set_password = reverse("password_set", args=["-", "-"]).removesuffix("-/-/")
+        self._passwords = (reverse("admin:login"), reverse("admin_password_reset"), set_password)
+        self._health = reverse("health")
         self._metrics = reverse("metrics")
         self._host = (b"host", urlsplit(settings.PUBLIC_URL).netloc.encode())
         self._healths: dict[str, tuple[float, list[Message]]] = {}
@@ -175,7 +177,7 @@ class Edge:
         )
 
     def _kind(self, scope: Scope) -> Kind:
-        if scope["path"] == self._sign_in and scope["method"] == "POST":
+        if scope["method"] == "POST" and scope["path"].startswith(self._passwords):
             return Kind.SIGN_IN
         return Kind.FILE if scope["path"].startswith(settings.STATIC_URL) else Kind.PAGE
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import structlog
 
-# The secret part of a calendar's address (campaigns/calendar): whatever logs a path, it is in no line.
+# The secret parts of addresses: a calendar's (campaigns/calendar), a link that sets a password.
 _FEED = re.compile(r"(/calendar/)[^\s/'\"]+")
+_PASSWORD_LINK = re.compile(r"(/set-password/)[^\s'\"]+")
 # Plain tracebacks: where `rich` is installed the library's own would print the variables of every frame,
 # secrets among them.
 _lines = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
@@ -14,7 +15,8 @@ _lines = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structl
 
 def renderer(logger: Any, name: str, event: structlog.typing.EventDict) -> str:
     """One line, or with a traceback several, without secrets of addresses."""
-    return _FEED.sub(r"\1(hidden).ics", str(_lines(logger, name, event)))
+    lines = _FEED.sub(r"\1(hidden).ics", str(_lines(logger, name, event)))
+    return _PASSWORD_LINK.sub(r"\1(hidden)", lines)
 
 
 def logging_config(level: str) -> dict[str, Any]:

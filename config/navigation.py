@@ -46,7 +46,6 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Administration",
         (
-            ("Kill switch", "emergency_home", "tasks_app.killswitch"),
             ("Assistant", "smart_toy", "tasks_app.assistantmode"),
             ("People", "person", "tasks_app.user"),
             ("Teams", "groups", "tasks_app.team"),
@@ -58,13 +57,14 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """The rail for this person: Today, Approvals with what waits for them, then the rooms they may see."""
+    """Return the rail: Today, approvals and the kill switch, then the pages this person may see, by group."""
     from campaigns.dashboard import badges  # models are not loaded yet when settings are read
 
     counts = badges(request)
     desk = (
         ("Approvals", "approval_delegation", "tasks_app.approval"),
         ("Delegations", "person_add", "tasks_app.delegation"),
+        ("Kill switch", "emergency_home", "tasks_app.killswitch"),
     )
     first = [_today(request), *_items(request, desk, counts), *_commitments(request)]
     groups: list[dict[str, Any]] = [{"items": first}]
@@ -145,7 +145,7 @@ UNFOLD: dict[str, Any] = {
     "DASHBOARD_CALLBACK": "campaigns.dashboard.dashboard",
     "ACCOUNT": {
         "navigation": [
-            {"title": "Sessions and second factor", "link": reverse_lazy("account")},
+            {"title": "Sessions, API tokens, second factor", "link": reverse_lazy("account")},
             {"title": "Change password", "link": reverse_lazy("admin:password_change")},
         ]
     },

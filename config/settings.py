@@ -263,7 +263,7 @@ CONTENT_SECURITY_POLICY = {
 # --- API ----------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "knox.auth.TokenAuthentication",
+        "tasks_app.api.authentication.LimitedTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
@@ -276,6 +276,7 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "config.api.problem_handler",
     "COERCE_DECIMAL_TO_STRING": True,
 }
+KNOX_TOKEN_MODEL = "tasks_app.ApiToken"  # noqa: S105 (a model)
 REST_KNOX = {
     "TOKEN_TTL": timedelta(days=90),
     "AUTO_REFRESH": False,

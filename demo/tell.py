@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import requests
-from knox.models import AuthToken
 
 from campaigns.models import ENDED, Campaign
 from config.processes import ProcessGroup
@@ -19,6 +18,7 @@ from tasks_app.jobs.models import Step
 from tasks_app.lifecycle.verify import entity_models, verify_all
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
+from tasks_app.people.security_models import ApiToken
 
 _LIMIT_S = 120
 _PATIENCE_S = 60  # with one answer of the API
@@ -41,7 +41,7 @@ class Person:
 
     def __init__(self, url: str, username: str) -> None:
         user = User.objects.get(username=username)
-        self._token, secret = AuthToken.objects.create(user)
+        self._token, secret = ApiToken.objects.create(user)
         self._url = f"{url}/api/v1"
         self._http = requests.Session()
         self._http.headers["Authorization"] = f"Token {secret}"

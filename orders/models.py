@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from django.contrib.postgres.indexes import OpClass
 from django.db import models
+from django.db.models.functions import Upper
 from django.utils import timezone
 from django_fsm import transition
 
@@ -242,7 +244,8 @@ class DealLine(models.Model):
         ]
         indexes = [
             # Found by the seller's name for it (search.py).
-            models.Index(fields=["package_id"], name="line_package", condition=~models.Q(package_id=""))
+            models.Index(fields=["package_id"], name="line_package", condition=~models.Q(package_id="")),
+            models.Index(OpClass(Upper("product_name"), name="text_pattern_ops"), name="line_by_product"),
         ]
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ from tasks_app.approvals import policy_admin as policies
 from tasks_app.assistant.pages import admin as assistant
 from tasks_app.commands import admin as commands
 from tasks_app.desk import people_admin as people
+from tasks_app.desk import person_admin as person
 from tasks_app.events import admin as events
 from tasks_app.jobs import admin as jobs
 from tasks_app.jobs import schedule_admin as schedules
@@ -31,6 +32,7 @@ __all__ = [
     "notifications",
     "operations",
     "people",
+    "person",
     "policies",
     "reconciliation",
     "schedules",

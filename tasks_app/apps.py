@@ -26,6 +26,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.commands import kill_switch, messages, questions, seller_gate
         from tasks_app.commands import search as commands_search
         from tasks_app.database_rights import rights_after_migrate, rights_register
+        from tasks_app.desk import page_search
         from tasks_app.events import log_lines, metrics
         from tasks_app.jobs import bulk, handlers
         from tasks_app.jobs import checks as jobs_checks  # noqa: F401 (registers itself)
@@ -140,6 +141,7 @@ class TasksAppConfig(AppConfig):
         bulk.register()
         trouble_selectors.register()
         assistant.register()
+        page_search.register()
         for room in (
             approvals_explain,
             operations_explain,

@@ -40,9 +40,7 @@ TABLES: dict[str, May] = {
     "django_q_task": May(
         insert="what became of a wake-up", update="tried again", delete="only the latest are kept"
     ),
-    "knox_authtoken": May(
-        insert="API tokens are made", update="when one runs out", columns=("expiry",), delete="and revoked"
-    ),
+    "knox_authtoken": May(),  # empty: `ApiToken` stands in its place
     # The trail and its copies.
     "tasks_app_auditentry": May(),
     "tasks_app_import": May(insert="an import is recorded"),
@@ -55,6 +53,12 @@ TABLES: dict[str, May] = {
         insert="who acts", update="a name as it is now", columns=("key", "kind", "name", "user_id")
     ),
     "tasks_app_advertiser": May(insert="kept in the admin", update="kept in the admin"),
+    "tasks_app_apitoken": May(
+        insert="API tokens are made",
+        update="when one runs out, and when it was used",
+        columns=("expiry", "last_used_at"),
+        delete="and revoked",
+    ),
     "tasks_app_loginsession": May(insert="sign-ins", update="last seen, second factor", delete="signed out"),
     "tasks_app_recoverycode": May(
         insert="made with a second factor", update="used once", columns=("used_at",), delete="made anew"

@@ -1,4 +1,6 @@
+import django.contrib.postgres.indexes
 import django.db.models.deletion
+import django.db.models.functions.text
 import django.utils.timezone
 import tasks_app.ids
 import tasks_app.lifecycle.status_field
@@ -150,6 +152,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='dealline',
             index=models.Index(condition=models.Q(('package_id', ''), _negated=True), fields=['package_id'], name='line_package'),
+        ),
+        migrations.AddIndex(
+            model_name='dealline',
+            index=models.Index(django.contrib.postgres.indexes.OpClass(django.db.models.functions.text.Upper('product_name'), name='text_pattern_ops'), name='line_by_product'),
         ),
         migrations.AddConstraint(
             model_name='dealline',

@@ -89,7 +89,7 @@
     if (!button) return;
     button.hidden = false;
     button.setAttribute("aria-pressed", String(paused));
-    button.textContent = paused ? "Go on updating" : "Pause updates";
+    button.textContent = paused ? "Refresh this page" : "Freeze this page";
   };
 
   const goOn = () => { if (looking()) { follow(); ask(root().dataset.sign); } else leave(); };

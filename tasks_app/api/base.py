@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Model, QuerySet
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer, Serializer, ValidationError
 from rest_framework.viewsets import GenericViewSet
@@ -30,7 +30,24 @@ class HasRight(BasePermission):
         if view.action in (None, "metadata"):  # answered with 405, or with what the view is called
             return bool(request.user.is_authenticated)
         right = view.rights.get(view.action)
-        return bool(right and request.user.is_authenticated and request.user.has_perm(right))
+        held = right and request.user.is_authenticated and request.user.has_perm(right)
+        return bool(held and token_includes(request, right))
+
+
+class MayMark(IsAuthenticated):
+    """Everybody logged in; a limited token only reads."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return bool(super().has_permission(request, view)) and token_includes(request)
+
+
+def token_includes(request: Request, right: str = "") -> bool:
+    """Return whether the API token, if it is limited, includes what the request does by `right`.
+
+    A service that reads the user again sees all rights of the user: only this limits the token.
+    """
+    rights = getattr(request.auth, "rights", None)
+    return rights is None or request.method in SAFE_METHODS or right in rights
 
 
 class RoomViewSet(GenericViewSet[M]):

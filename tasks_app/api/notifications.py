@@ -10,11 +10,10 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tasks_app.api.base import RoomViewSet, StrictSerializer
+from tasks_app.api.base import MayMark, RoomViewSet, StrictSerializer
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of, unread_latest, with_read
 from tasks_app.notifications.services import notifications_mark_read
@@ -75,7 +74,7 @@ class NotificationViewSet(ListModelMixin, RetrieveModelMixin, RoomViewSet[Notifi
     """What the viewer is told: of their teams, and for the rights they hold. It takes no right to read it."""
 
     queryset = Notification.objects.all()
-    permission_classes = (IsAuthenticated,)
+    permission_classes = (MayMark,)
     serializer_class = NotificationSerializer
     filterset_class = NotificationFilter
     lookup_value_regex = "[0-9a-fA-F-]{36}"

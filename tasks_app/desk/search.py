@@ -21,6 +21,7 @@ from tasks_app.storable import is_storable
 
 SHORTEST, LONGEST = 2, 200
 MOST = 8  # hits of one finder
+_INDIRECT = ("advertiser", "product")  # names of something else than what is found
 # A beginning of a reference that leaves at most two digits open: few rows, however many there are in all.
 _REFERENCE = re.compile(r"([A-Za-z]{2,5})-\d{4}-\d{4,12}")
 
@@ -70,7 +71,9 @@ def search(text: str, viewer: User) -> list[Hit]:
             known = found.get((hit.kind, hit.id))
             if known is None or (hit.exact and not known.exact):
                 found[hit.kind, hit.id] = hit
-    return sorted(found.values(), key=lambda hit: (not hit.exact, hit.label, hit.title))
+    return sorted(
+        found.values(), key=lambda hit: (not hit.exact, hit.matched in _INDIRECT, hit.label, hit.title)
+    )
 
 
 def single(hits: list[Hit]) -> Hit | None:

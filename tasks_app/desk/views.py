@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 
 from tasks_app.desk.explain import NotExplainedError, explain_row
 from tasks_app.desk.page import viewer
+from tasks_app.desk.page_search import find_pages
 from tasks_app.desk.search import LONGEST, SHORTEST, Hit, SearchRefusedError, search, single
 
 
@@ -39,7 +40,7 @@ def find(request: HttpRequest) -> HttpResponse:
     hits: list[Hit] = []
     refused = ""
     try:
-        hits = search(text, viewer(request)) if text else []
+        hits = [*search(text, viewer(request)), *find_pages(text, request)] if text else []
     except SearchRefusedError as error:
         refused = str(error)
     data = {"query": text[:LONGEST], "hits": hits, "refused": refused, "shortest": SHORTEST}

@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('time_zone', models.CharField(default='UTC', max_length=64)),
                 ('mail_notifications', models.BooleanField(default=False, help_text='One e-mail for each notification.', verbose_name='e-mail notifications')),
-                ('is_service', models.BooleanField(default=False, help_text='It acts as agent:<id> and never decides.', verbose_name='service account')),
+                ('is_service', models.BooleanField(default=False, help_text='It uses the API with a token, and never decides.', verbose_name='service account')),
                 ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
                 ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
             ],
@@ -261,6 +261,22 @@ class Migration(migrations.Migration):
                 ('advertiser', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='accounts', to='tasks_app.advertiser')),
                 ('seller', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='accounts', to='tasks_app.seller')),
             ],
+        ),
+        migrations.CreateModel(
+            name='ApiToken',
+            fields=[
+                ('digest', models.CharField(max_length=128, primary_key=True, serialize=False)),
+                ('token_key', models.CharField(db_index=True, max_length=25)),
+                ('created', models.DateTimeField(auto_now_add=True)),
+                ('expiry', models.DateTimeField(blank=True, null=True)),
+                ('name', models.CharField(blank=True, max_length=60)),
+                ('rights', models.JSONField(null=True)),
+                ('last_used_at', models.DateTimeField(null=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='auth_token_set', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'default_permissions': (),
+            },
         ),
         migrations.CreateModel(
             name='Approval',
@@ -964,7 +980,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('event', models.CharField(choices=[('login', 'Signed in'), ('login_failed', 'Sign-in refused'), ('locked_out', 'Locked out'), ('logout', 'Signed out'), ('factor_added', 'Second factor set up'), ('factor_removed', 'Second factor removed'), ('factor_failed', 'Second factor refused'), ('recovery_used', 'Recovery code used'), ('password_changed', 'Password changed'), ('rights_changed', 'Rights changed'), ('team_changed', 'Team changed'), ('advertiser_changed', 'Advertiser changed'), ('seller_changed', 'Seller changed'), ('seller_asked', 'Change of a seller asked for'), ('seller_refused', 'Change of a seller not made'), ('account_told', 'Account changed by its seller'), ('exported', 'Exported'), ('token_made', 'API token made'), ('token_revoked', 'API token revoked'), ('sessions_ended', 'Sessions ended')], max_length=24)),
+                ('event', models.CharField(choices=[('login', 'Signed in'), ('login_failed', 'Sign-in refused'), ('locked_out', 'Locked out'), ('logout', 'Signed out'), ('factor_added', 'Second factor set up'), ('factor_removed', 'Second factor removed'), ('factor_failed', 'Second factor refused'), ('recovery_used', 'Recovery code used'), ('password_link', 'Link to set a password made'), ('password_changed', 'Password changed'), ('rights_changed', 'Rights changed'), ('team_changed', 'Team changed'), ('advertiser_changed', 'Advertiser changed'), ('seller_changed', 'Seller changed'), ('seller_asked', 'Change of a seller asked for'), ('seller_refused', 'Change of a seller not made'), ('account_told', 'Account changed by its seller'), ('exported', 'Exported'), ('token_made', 'API token made'), ('token_revoked', 'API token revoked'), ('sessions_ended', 'Sessions ended')], max_length=24)),
                 ('actor', models.CharField(blank=True, max_length=80)),
                 ('actor_name', models.CharField(blank=True, max_length=160)),
                 ('about', models.CharField(blank=True, max_length=200)),

@@ -18,7 +18,6 @@ KIND = "login_changed"
 _DID = {
     Kind.PASSWORD_CHANGED: "set the password of",
     Kind.FACTOR_REMOVED: "removed the second factor of",
-    Kind.RIGHTS_CHANGED: "gave the right to decide to",
 }
 
 
@@ -30,7 +29,7 @@ def register() -> None:
 def login_change_tell(event: SecurityEvent) -> None:
     """Tell of one entry of the security log where it lets somebody else in, or decide. What the installation
     does itself is told by whoever runs it."""
-    did = _DID.get(Kind(event.event), "") if _matters(event) else ""
+    did = _deed(event)
     person = User.objects.filter(username=event.about).first() if did else None
     if person is None or event.actor in ("", SYSTEM, actor_key(person)):
         return
@@ -46,11 +45,17 @@ def login_change_tell(event: SecurityEvent) -> None:
         notify(**told, person=person, key=f"{key}:{person.pk}")
 
 
-def _matters(event: SecurityEvent) -> bool:
+def _deed(event: SecurityEvent) -> str:
+    """Return what was done to the login, if people are told; otherwise ""."""
+    if event.event == Kind.PASSWORD_LINK:
+        return "" if event.detail["invited"] else "made a link that sets the password of"
     if event.event != Kind.RIGHTS_CHANGED:
-        return event.event in _DID
-    before, after = event.detail.get("changes", {}).get("roles", (None, ()))
-    return _decide(after) and not _decide(before or ())
+        return _DID.get(Kind(event.event), "")
+    changes = event.detail.get("changes", {})
+    before, after = changes.get("roles", (None, ()))
+    if _decide(after) and not _decide(before or ()):
+        return "gave the right to decide to"
+    return "changed the mail address of" if "mail" in changes else ""
 
 
 def _decide(roles: Collection[str]) -> bool:

@@ -12,13 +12,13 @@ from typing import cast
 
 from django.db import transaction
 from django.http import HttpRequest
-from knox.models import AuthToken
+from knox.models import AbstractAuthToken
 
 from tasks_app import clock
 from tasks_app.people.models import User
 from tasks_app.people.scope import roles_held, scope_of, standing_read
 from tasks_app.people.security import Kind, security_record
-from tasks_app.people.security_models import LoginSession
+from tasks_app.people.security_models import ApiToken, LoginSession
 from tasks_app.people.sessions import key_digest, sessions_drop
 
 _HASH_CHARS = 16
@@ -74,7 +74,7 @@ def access_end(
     return ended
 
 
-def proof_of(request: HttpRequest, token: AuthToken | None = None) -> str:
+def proof_of(request: HttpRequest, token: AbstractAuthToken | None = None) -> str:
     """By what a request is somebody's, as a word for `proofs_standing`: no secret is in it."""
     user = cast(User, request.user)
     kind, name = (_TOKEN, token.digest) if token else (_SESSION, key_digest(request.session.session_key))
@@ -91,7 +91,7 @@ def proofs_standing(proofs: Collection[str]) -> set[str]:
     standing_read(people.values())
     now = clock.now()
     sessions = LoginSession.objects.filter(pk__in=_named(told.values(), _SESSION), expire_date__gt=now)
-    tokens = AuthToken.objects.filter(pk__in=_named(told.values(), _TOKEN)).exclude(expiry__lte=now)
+    tokens = ApiToken.objects.filter(pk__in=_named(told.values(), _TOKEN)).exclude(expiry__lte=now)
     there = {
         _SESSION: {*sessions.values_list("pk", flat=True)},
         _TOKEN: {*tokens.values_list("pk", flat=True)},
@@ -121,11 +121,11 @@ def _standing(user: User) -> str:
 
 def _tokens(user: User) -> list[Access]:
     return [
-        Access(what=f"API token {token.token_key}…", made_at=token.created, ends_at=token.expiry)
-        for token in AuthToken.objects.filter(user=user).order_by("created")
+        Access(what=f"API token {token}", made_at=token.created, ends_at=token.expiry)
+        for token in ApiToken.objects.filter(user=user).order_by("created")
     ]
 
 
 def _tokens_revoke(user: User) -> int:
-    ended, _ = AuthToken.objects.filter(user=user).delete()
+    ended, _ = ApiToken.objects.filter(user=user).delete()
     return int(ended)

@@ -14,10 +14,9 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 from django.http import parse_cookie
 from knox.crypto import hash_token
-from knox.models import AuthToken
 
 from tasks_app import clock
-from tasks_app.people.security_models import LoginSession
+from tasks_app.people.security_models import ApiToken, LoginSession
 from tasks_app.people.sessions import key_digest
 
 log = structlog.get_logger(__name__)
@@ -47,7 +46,7 @@ def credentials_known(names: Collection[str]) -> set[str]:
         pk__in=_of(_SESSION, names), expire_date__gt=now, user__isnull=False
     )
     lasting = Q(expiry__isnull=True) | Q(expiry__gt=now)
-    tokens = AuthToken.objects.filter(lasting, pk__in=_of(_TOKEN, names))
+    tokens = ApiToken.objects.filter(lasting, pk__in=_of(_TOKEN, names))
     return {_SESSION + pk for pk in sessions.values_list("pk", flat=True)} | {
         _TOKEN + pk for pk in tokens.values_list("pk", flat=True)
     }

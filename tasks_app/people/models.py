@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib.auth.models import AbstractUser, UserManager
@@ -66,7 +67,7 @@ class People(_UserManager):
         return next(iter(self.filter(username__in=named)[:1]), None) or self.get(username=username)
 
 
-class User(AbstractUser):
+class User(AbstractUser):  # type: ignore[django-manager-missing]  # of knox, which is untyped
     """A login. What it did is recorded under its Actor, which outlives it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -76,11 +77,12 @@ class User(AbstractUser):
         "e-mail notifications", default=False, help_text="One e-mail for each notification."
     )
     is_service = models.BooleanField(
-        "service account", default=False, help_text="It acts as agent:<id> and never decides."
+        "service account", default=False, help_text="It uses the API with a token, and never decides."
     )
 
     objects: ClassVar[People] = People()
     _scope: Any = None  # people/scope.py reads it once for an instance
+    _limited_to: frozenset[str] | None = None
 
     class Meta(AbstractUser.Meta):
         verbose_name, verbose_name_plural = "person", "people"
@@ -91,6 +93,17 @@ class User(AbstractUser):
     def save(self, *args: Any, **kwargs: Any) -> None:
         self.username = self.normalize_username(self.username)
         super().save(*args, **kwargs)
+
+    def limit_rights(self, rights: Iterable[str]) -> None:
+        """Let this instance do no more than read and use `rights`, as a limited API token says."""
+        self._limited_to = frozenset(rights)
+
+    def has_perm(self, perm: str, obj: Any = None) -> bool:
+        """Return whether the person holds a right, and the API token that is used, if any, includes it."""
+        is_read = perm.partition(".")[2].startswith("view_")
+        if self._limited_to is not None and not is_read and perm not in self._limited_to:
+            return False
+        return super().has_perm(perm, obj)
 
     @classmethod
     def normalize_username(cls, username: str) -> str:

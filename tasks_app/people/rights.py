@@ -26,12 +26,14 @@ def on_rights_changed(listener: Callable[[User], None]) -> None:
 
 
 def rights_of(user: User) -> dict[str, Any]:
-    """{"login": the name that they sign in by, "roles": [...], "teams": {name: "all" or advertisers' names},
-    "active", "staff", "service", "superuser"}, as it stands in the database."""
+    """{"login": the name that they sign in by, "mail": their address, "roles": [...],
+    "teams": {name: "all" or advertisers' names}, "active", "staff", "service", "superuser"}, as it
+    stands in the database."""
     now = User.objects.get(pk=user.pk)
     seats = Membership.objects.filter(user=user).select_related("team").prefetch_related("advertisers")
     return {
         "login": now.username,
+        "mail": now.email,
         "roles": sorted(now.groups.values_list("name", flat=True)),
         "teams": {
             seat.team.name: ALL
@@ -47,12 +49,12 @@ def rights_of(user: User) -> dict[str, Any]:
 
 
 @contextmanager
-def rights_recorded(user: User, *, by: User | str) -> Iterator[None]:
+def rights_recorded(user: User, *, by: User | str, address: str | None = None) -> Iterator[None]:
     """What is done in this block to the rights of `user`, who may be new, is recorded, in one transaction."""
     with transaction.atomic():
         before = rights_of(user) if User.objects.filter(pk=user.pk).exists() else {}
         yield
-        rights_changed(user=user, before=before, by=by, address=None)
+        rights_changed(user=user, before=before, by=by, address=address)
 
 
 def rights_changed(*, user: User, before: dict[str, Any], by: User | str, address: str | None) -> bool:
@@ -65,7 +67,8 @@ def rights_changed(*, user: User, before: dict[str, Any], by: User | str, addres
     after = rights_of(user)
     changes = {name: [before.get(name), value] for name, value in after.items() if before.get(name) != value}
     if not before:
-        del changes["login"]  # whom it is about
+        changes.pop("login")  # whom it is about
+        changes.pop("mail")
     if not changes:
         return False
     security_record(

@@ -30,6 +30,11 @@ class FactorRefusedError(Exception):
     """The code was not taken; the text says why."""
 
 
+def factor_confirmed(user: User) -> bool:
+    """Return whether the user has set up an authenticator app."""
+    return SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).exists()
+
+
 def factor_wanted(user: User) -> bool:
     """Whether one of the user's roles must have a second factor (settings.SECOND_FACTOR_ROLES)."""
     wanted = settings.SECOND_FACTOR_ROLES

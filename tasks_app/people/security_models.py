@@ -8,6 +8,7 @@ from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 from django.utils import timezone
 from encrypted_fields.fields import EncryptedCharField
+from knox.models import AbstractAuthToken
 
 from tasks_app.ids import new_id
 from tasks_app.people.models import User
@@ -25,6 +26,7 @@ class SecurityEvent(models.Model):
         FACTOR_REMOVED = "factor_removed", "Second factor removed"
         FACTOR_FAILED = "factor_failed", "Second factor refused"
         RECOVERY_USED = "recovery_used", "Recovery code used"
+        PASSWORD_LINK = "password_link", "Link to set a password made"
         PASSWORD_CHANGED = "password_changed", "Password changed"
         RIGHTS_CHANGED = "rights_changed", "Rights changed"
         TEAM_CHANGED = "team_changed", "Team changed"
@@ -62,6 +64,23 @@ class SecurityEvent(models.Model):
 
     def __str__(self) -> str:
         return self.get_event_display()
+
+
+class ApiToken(AbstractAuthToken):
+    """An API token of a person or service account. Its digest alone is kept.
+
+    `rights`: what it may do besides reading; None: everything that its owner may do.
+    """
+
+    name = models.CharField(max_length=60, blank=True)
+    rights = models.JSONField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.name or f"{self.token_key}…"
 
 
 class LoginSession(AbstractBaseSession):

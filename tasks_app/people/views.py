@@ -35,8 +35,10 @@ from tasks_app.people.second_factor import (
     recovery_codes_renew,
 )
 from tasks_app.people.security import Kind, security_record
-from tasks_app.people.security_models import SecondFactor
+from tasks_app.people.security_models import ApiToken, SecondFactor
 from tasks_app.people.sessions import key_digest, sessions_drop, sessions_of
+from tasks_app.people.token_form import TokenForm
+from tasks_app.people.tokens import TokenRefusedError, make_token, revoke_token, rights_offered, tokens_of
 
 _ONCE = "_fd_recovery_codes"
 _MOST = 50
@@ -47,11 +49,18 @@ _MOST = 50
 @require_http_methods(["GET", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
     """Sessions, what opens without one, and the second factor of who is signed in. POST `action`: end (with
-    `session`), end_others (`revoke`: and what opens without a session), codes, remove (the last two with
-    `code`)."""
+    `session`), end_others (`revoke`: and what opens without a session), make_token, revoke_token (`token`),
+    codes, remove (the last two with `code`)."""
     user = cast(User, request.user)
     if request.method == "POST":
         return _account_post(request, user)
+    return _account_page(request, user)
+
+
+def _account_page(
+    request: HttpRequest, user: User, token_form: TokenForm | None = None, new_token: str = ""
+) -> HttpResponse:
+    names = dict(rights_offered(user))
     own = key_digest(request.session.session_key)
     factor = SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).first()
     return _page(
@@ -64,6 +73,10 @@ def account(request: HttpRequest) -> HttpResponse:
         wanted=factor_wanted(user),
         codes_left=recovery_codes_left(user) if factor else 0,
         codes=request.session.pop(_ONCE, None),
+        tokens=[(token, _rights_words(token, names)) for token in tokens_of(user)],
+        token_form=token_form or TokenForm(user=user),
+        new_token=new_token,
+        api_example=request.build_absolute_uri(reverse("approval-list")),
     )
 
 
@@ -131,6 +144,12 @@ def _account_post(request: HttpRequest, user: User) -> HttpResponse:
         _end(request, user, only=request.POST.get("session", "")[:64] or "none")
     elif action == "end_others":
         _end_others(request, user, revoke="revoke" in request.POST)
+    elif action == "make_token":
+        return _make_token(request, user)
+    elif action == "revoke_token":
+        key = request.POST.get("token", "")[:64]
+        revoked = revoke_token(user=user, token_key=key, address=address)
+        messages.success(request, "The token is revoked." if revoked else "There is no such token any more.")
     elif action in ("codes", "remove"):
         try:
             factor_check(user=user, code=_code(request), address=address)
@@ -147,6 +166,34 @@ def _account_post(request: HttpRequest, user: User) -> HttpResponse:
     else:
         return HttpResponseBadRequest("Say what is to be done.")
     return HttpResponseRedirect(reverse("account"))
+
+
+def _make_token(request: HttpRequest, user: User) -> HttpResponse:
+    form = TokenForm(request.POST, user=user)
+    if not form.is_valid():
+        return _account_page(request, user, form)
+    try:
+        if "code" in form.fields:
+            factor_check(user=user, code=form.cleaned_data["code"], address=address_of(request))
+        _, token = make_token(
+            user=user,
+            name=form.cleaned_data["name"],
+            days=form.cleaned_data["days"],
+            rights=form.chosen_rights(),
+            by=user,
+            address=address_of(request),
+        )
+    except (TokenRefusedError, FactorRefusedError) as error:
+        field = error.field if isinstance(error, TokenRefusedError) else "code"
+        form.add_error(field, str(error))
+        return _account_page(request, user, form)
+    return _account_page(request, user, new_token=token)
+
+
+def _rights_words(token: ApiToken, names: dict[str, str]) -> str:
+    if token.rights is None:
+        return "do everything that you may do"
+    return ", ".join(["read", *(names.get(right, right) for right in token.rights)])
 
 
 def _end(request: HttpRequest, user: User, *, only: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from knox.models import AuthToken
 from rest_framework.test import APIClient
 
 from tasks_app.people.models import Team, User
+from tasks_app.people.security_models import ApiToken
 from tests.api.asks import known
 from tests.factories import make_team, make_user
 
@@ -17,7 +17,7 @@ Open = Callable[..., APIClient]
 
 def client_of(user: User) -> APIClient:
     """A client that shows a token of `user`."""
-    _, token = AuthToken.objects.create(user=user)
+    _, token = ApiToken.objects.create(user=user)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Token {token}")
     return client

@@ -16,7 +16,6 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
-from knox.models import AuthToken
 
 from config.processes import ProcessGroup
 from demo.ports import free_port
@@ -24,7 +23,7 @@ from tasks_app.jobs import events, planning
 from tasks_app.jobs.endings import job_cancel
 from tasks_app.jobs.models import Job, WorkflowEvent
 from tasks_app.people.models import User
-from tasks_app.people.security_models import LoginSession
+from tasks_app.people.security_models import ApiToken, LoginSession
 from tests.database import Database
 from tests.factories import make_deal, make_team, make_user
 from tests.support import PATIENCE_S, joined, until
@@ -110,7 +109,7 @@ def started() -> Job:
 
 
 def token(user: User) -> dict[str, str]:
-    return {"Authorization": f"Token {AuthToken.objects.create(user=user)[1]}"}
+    return {"Authorization": f"Token {ApiToken.objects.create(user=user)[1]}"}
 
 
 def tell(job: Job, *kinds: str) -> None:
@@ -217,7 +216,7 @@ def test_a_login_that_ends_closes_its_streams(site: Site, way: str) -> None:
     elif way == "signed out":
         LoginSession.objects.filter(user=user).delete()
     else:
-        AuthToken.objects.filter(user=user).delete()
+        ApiToken.objects.filter(user=user).delete()
     until(lambda: stream.ended, "the stream ends with the login", patience=120)
     tell(job, "later")
     until(lambda: other.ids == known(job), "others watch on")

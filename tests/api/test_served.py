@@ -11,10 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from knox.models import AuthToken
-
 from config.processes import ProcessGroup
 from demo.ports import free_port
+from tasks_app.people.security_models import ApiToken
 from tests.api.asks import faulty, read
 from tests.database import Database
 from tests.factories import make_user
@@ -28,7 +27,7 @@ _AT_ONCE = 16
 def test_reads_wait_for_slow_sellers_without_holding_up_the_site(
     committed_db: Database, processes: ProcessGroup, tmp_path: Path
 ) -> None:
-    token = AuthToken.objects.create(user=make_user("Integration"))[1]
+    token = ApiToken.objects.create(user=make_user("Integration"))[1]
     port = free_port()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 from knox.auth import TokenAuthentication
-from knox.models import AuthToken
 
 from orders.models import Deal, DealStatus
 from orders.questions import ask_deal
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.models import Operation
+from tasks_app.people.security_models import ApiToken
 from tests.commands.running import call
 from tests.database import Database
 from tests.factories import make_deal, make_seller, make_team, make_user
@@ -172,7 +172,7 @@ class TestApiToken:
         make_user("Integration", name="robot")
 
         assert call("api_token", "robot", "--expires", days).code == 2
-        assert not AuthToken.objects.exists()
+        assert not ApiToken.objects.exists()
 
     def test_not_for_those_who_are_gone(self) -> None:
         user = make_user("Integration", name="robot")
@@ -181,7 +181,7 @@ class TestApiToken:
 
         for name in ("robot", "nobody"):
             assert call("api_token", name).code == 2
-        assert not AuthToken.objects.exists()
+        assert not ApiToken.objects.exists()
 
 
 def test_sweep_sends_what_is_due_and_counts(committed_db: Database, faulty: FakeSeller) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
-from knox.models import AuthToken
 
 from tasks_app.commands.kill_switch import stops
 from tasks_app.lifecycle.anchor_keys import private_key, public_key, public_path
+from tasks_app.people.security_models import ApiToken
 from tests.factories import make_deal, make_seller, make_team, make_user
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def test_a_switched_off_persons_tokens_can_be_revoked_and_none_is_made() -> None
     with pytest.raises(CommandError, match="switched off"):
         call_command("api_token", user.username, stdout=StringIO())
     call_command("api_token", user.username, "--revoke", stdout=StringIO())
-    assert not AuthToken.objects.exists()
+    assert not ApiToken.objects.exists()
 
 
 @pytest.mark.rule

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from django.core.handlers.asgi import ASGIHandler
 from django.test import Client
-from knox.models import AuthToken
 
 from config import edge
 from config.edge import Edge, KnownMethods
 from tasks_app.allowances import Allowance, per_minute
 from tasks_app.asgi import Asgi
+from tasks_app.people.security_models import ApiToken
 from tasks_app.people.sessions import sessions_drop
 from tasks_app.webhooks.edge import WebhookEdge
 from tests.database import Database
@@ -117,7 +117,7 @@ def signed_in() -> tuple[dict[str, str], dict[str, str]]:
     """What a person's browser and an agent bring."""
     person, browser = make_user("Auditor"), Client()
     browser.force_login(person)
-    token = AuthToken.objects.create(user=person)[1]
+    token = ApiToken.objects.create(user=person)[1]
     cookie = {"cookie": f"theme=dark; sessionid={browser.cookies['sessionid'].value}"}
     return cookie, {"authorization": f"Token {token}"}
 

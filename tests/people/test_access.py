@@ -11,14 +11,13 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client, RequestFactory
 from django.urls import reverse
-from knox.models import AuthToken
 
 from campaigns.calendar.feeds import feed_make, feed_of
 from tasks_app import clock
 from tasks_app.people.access import access_of, proof_of, proofs_standing
 from tasks_app.people.models import Advertiser, Membership, User
 from tasks_app.people.rights import rights_recorded
-from tasks_app.people.security_models import LoginSession, SecurityEvent
+from tasks_app.people.security_models import ApiToken, LoginSession, SecurityEvent
 from tasks_app.people.sessions import SessionStore
 from tests.factories import make_advertiser, make_team
 from tests.people.conftest import ACCOUNT, PASSWORD
@@ -26,7 +25,6 @@ from tests.people.conftest import ACCOUNT, PASSWORD
 pytestmark = pytest.mark.django_db
 Person, SignIn = Callable[[str], User], Callable[..., Client]
 PEOPLE = "/admin/tasks_app/user/"
-NEW = "an entirely different staple of words"
 
 
 @pytest.fixture
@@ -39,24 +37,18 @@ def maya(person: Person, sign_in: SignIn) -> User:
     """Somebody who is signed in, has a token and a calendar address."""
     user = person("Approver")
     sign_in(user)
-    AuthToken.objects.create(user=user)
+    ApiToken.objects.create(user=user)
     feed_make(user=user)
     return user
 
 
 def left(user: User) -> tuple[int, int, bool]:
-    sessions, tokens = LoginSession.objects.filter(user=user), AuthToken.objects.filter(user=user)
+    sessions, tokens = LoginSession.objects.filter(user=user), ApiToken.objects.filter(user=user)
     return sessions.count(), tokens.count(), feed_of(user) is not None
 
 
 def end(by: Client, user: User, **fields: str) -> Any:
     return by.post(PEOPLE, {"action": "end_sessions", "_selected_action": str(user.pk), **fields})
-
-
-def password(by: Client, user: User, **fields: str) -> Any:
-    address = reverse("admin:auth_user_password_change", args=[user.pk])
-    given = {"password1": NEW, "password2": NEW, "usable_password": "true"}
-    return by.post(address, {**given, **fields})
 
 
 def test_who_is_signed_out_everywhere_is_listed_with_what_opens_besides(ada: Client, maya: User) -> None:
@@ -67,10 +59,8 @@ def test_who_is_signed_out_everywhere_is_listed_with_what_opens_besides(ada: Cli
     assert left(maya) == (1, 1, True), "nothing ends before it is confirmed"
 
 
-@pytest.mark.parametrize("how", [end, password])
-def test_it_ends_with_everything_unless_told_otherwise(ada: Client, maya: User, how: Any) -> None:
-    sure = {"sure": "1"} if how is end else {}
-    assert how(ada, maya, revoke="1", **sure).status_code == 302
+def test_it_ends_with_everything_unless_told_otherwise(ada: Client, maya: User) -> None:
+    assert end(ada, maya, revoke="1", sure="1").status_code == 302
     assert left(maya) == (0, 0, False)
     told = SecurityEvent.objects.get(event="sessions_ended", about=maya.username).detail
     assert told == {"ended": 1, "tokens": 1, "calendar": 1}
@@ -85,7 +75,6 @@ def _drawn(page: Any) -> dict[str, str]:
 def test_where_nobody_takes_the_box_off_everything_ends(ada: Client, maya: User, sign_in: SignIn) -> None:
     """What is posted is what each form was drawn with."""
     assert _drawn(end(ada, maya)) == {"revoke": "1"}
-    assert _drawn(ada.get(reverse("admin:auth_user_password_change", args=[maya.pk]))) == {"revoke": "1"}
     here = sign_in(maya)
     boxes = _drawn(here.get(ACCOUNT))
     assert boxes == {"revoke": "1"}
@@ -102,26 +91,24 @@ def test_who_is_switched_off_and_on_again_finds_nothing_open(ada: Client, maya: 
     assert told == {"ended": 1, "tokens": 1, "calendar": 1}
 
 
-@pytest.mark.parametrize("how", [end, password])
-def test_what_is_kept_is_kept_on_record(ada: Client, maya: User, how: Any) -> None:
-    sure = {"sure": "1"} if how is end else {}
-    how(ada, maya, **sure)
+def test_what_is_kept_is_kept_on_record(ada: Client, maya: User) -> None:
+    end(ada, maya, sure="1")
     assert left(maya) == (0, 1, True)
     told = SecurityEvent.objects.get(event="sessions_ended", about=maya.username).detail
     assert told == {"ended": 1, "kept": "tokens, calendar"}
 
 
-def test_the_password_page_lists_it_and_a_wrong_one_ends_nothing(ada: Client, maya: User) -> None:
-    page = ada.get(reverse("admin:auth_user_password_change", args=[maya.pk])).content.decode()
-    assert all(one.what in page for one in access_of(maya))
-    assert password(ada, maya, password2="another", revoke="1").status_code == 200
+def test_deactivating_somebody_says_what_ends_and_ends_it(ada: Client, maya: User) -> None:
+    act = {"action": "deactivate", "_selected_action": str(maya.pk)}
+    told = ada.post(PEOPLE, act).content.decode()
+    assert all(one.what in told for one in access_of(maya))
     assert left(maya) == (1, 1, True)
-
-
-def test_ones_own_session_stays(ada: Client) -> None:
-    own = User.objects.get(groups__name="Administrator")
-    password(ada, own, revoke="1")
-    assert ada.get(PEOPLE).status_code == 200
+    assert ada.post(PEOPLE, {**act, "sure": "1"}).status_code == 302
+    maya.refresh_from_db()
+    assert (maya.is_active, left(maya)) == (False, (0, 0, False))
+    ada.post(PEOPLE, {**act, "action": "activate"})
+    maya.refresh_from_db()
+    assert maya.is_active
 
 
 def end_others(by: Client, **fields: str) -> Any:
@@ -159,7 +146,7 @@ def test_without_another_session_what_opens_besides_can_be_ended(person: Person,
     user = person("Approver")
     here = sign_in(user)
     assert "end_others" not in here.get(ACCOUNT).content.decode(), "there is nothing to end"
-    AuthToken.objects.create(user=user)
+    ApiToken.objects.create(user=user)
     assert "end_others" in here.get(ACCOUNT).content.decode()
     end_others(here, revoke="1")
     assert left(user) == (1, 0, False)
@@ -173,11 +160,11 @@ def test_a_proof_stands_until_what_it_is_made_of_ends(person: Person, sign_in: S
         "password": lambda user: _set_password(user),
         "sessions and tokens": lambda user: (
             LoginSession.objects.filter(user=user).delete(),
-            AuthToken.objects.filter(user=user).delete(),
+            ApiToken.objects.filter(user=user).delete(),
         ),
         "expired": lambda user: (
             LoginSession.objects.filter(user=user).update(expire_date=clock.now() - timedelta(seconds=1)),
-            AuthToken.objects.filter(user=user).update(expiry=clock.now() - timedelta(seconds=1)),
+            ApiToken.objects.filter(user=user).update(expiry=clock.now() - timedelta(seconds=1)),
         ),
     }
     proofs = {}
@@ -185,7 +172,7 @@ def test_a_proof_stands_until_what_it_is_made_of_ends(person: Person, sign_in: S
         user = person("Buyer")
         request = RequestFactory().get("/")
         request.user, request.session = user, SessionStore(_key(sign_in(user)))
-        token = AuthToken.objects.create(user=user)[0]
+        token = ApiToken.objects.create(user=user)[0]
         proofs[way] = (user, {proof_of(request), proof_of(request, token)})
         assert len(proofs) == number + 1
     everything = {proof for _, two in proofs.values() for proof in two}

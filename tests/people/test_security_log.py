@@ -70,27 +70,6 @@ def test_rights_are_recorded_from_what_to_what_and_by_whom(person: Person, sign_
     assert SecurityEvent.objects.filter(event="rights_changed").count() == 1
 
 
-def test_a_person_added_with_a_role_and_a_team_can_log_in(person: Person, sign_in: SignIn) -> None:
-    desk, buyer = sign_in(person("Administrator")), Group.objects.get(name="Buyer")
-    form = {
-        "username": "noor", "usable_password": "true", "time_zone": "UTC",
-        "password1": "a long pass phrase", "password2": "a long pass phrase",
-        "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 0, "memberships-0-every_advertiser": "on",
-    }  # fmt: skip
-    refused = desk.post("/admin/tasks_app/user/add/", form)
-    assert refused.status_code == 200
-    assert b"Choose a role" in refused.content
-    assert b"Choose a team" in refused.content
-    assert not User.objects.filter(username="noor").exists()
-
-    team = Team.objects.get_or_create(name="Desk")[0]
-    made = desk.post(
-        "/admin/tasks_app/user/add/", {**form, "groups": [buyer.pk], "memberships-0-team": str(team.pk)}
-    )
-    assert made.status_code == 302
-    assert sign_in(User.objects.get(username="noor"), "a long pass phrase").get("/admin/").status_code == 200
-
-
 def test_a_person_never_becomes_a_service_account(person: Person, sign_in: SignIn) -> None:
     """They would be another actor, who has asked for nothing yet, and could not sign in."""
     tomas, desk = person("Approver"), sign_in(person("Administrator"))
@@ -159,25 +138,6 @@ def test_an_advertiser_gets_no_name_that_its_team_has(person: Person, sign_in: S
     assert Advertiser.objects.get(pk=coffee.pk).name == "Lindqvist Coffee"
     form["name"] = "Lindqvist Coffee"
     assert send(desk, f"/admin/tasks_app/advertiser/{coffee.pk}/change/", form).status_code == 302
-
-
-def test_a_password_is_recorded_with_who_set_it(person: Person, sign_in: SignIn) -> None:
-    maya, ada = person("Approver"), person("Administrator")
-    new = "another horse, another staple"
-    sign_in(ada).post(
-        f"/admin/tasks_app/user/{maya.pk}/password/",
-        {"usable_password": "true", "password1": new, "password2": new},
-    )
-    entry = latest("password_changed")
-    assert (entry.actor, entry.about) == (f"human:{ada.pk}", maya.username)
-    assert new not in str(entry.detail)
-
-
-@pytest.mark.parametrize("whose", ["abc", "0", "00000000-0000-0000-0000-000000000000"])
-def test_nobody_has_no_page_to_set_their_password(person: Person, sign_in: SignIn, whose: str) -> None:
-    address = f"/admin/tasks_app/user/{whose}/password/"
-    assert sign_in(person("Administrator")).get(address).status_code == 404
-    assert sign_in(person("Approver")).get(address).status_code in (403, 404)
 
 
 def test_exports_and_tokens_are_recorded(person: Person, sign_in: SignIn) -> None:

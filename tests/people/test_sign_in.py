@@ -11,7 +11,6 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test import Client
-from knox.models import AuthToken
 from rest_framework.test import APIClient
 
 from tasks_app import clock
@@ -24,7 +23,7 @@ from tasks_app.people.second_factor import (
     factor_remove,
     recovery_codes_left,
 )
-from tasks_app.people.security_models import LoginSession, RecoveryCode, SecondFactor, SecurityEvent
+from tasks_app.people.security_models import ApiToken, LoginSession, RecoveryCode, SecondFactor, SecurityEvent
 from tasks_app.people.sessions import key_digest, sessions_forget
 from tests.people.conftest import ACCOUNT, FACTOR, FACTOR_NEW, LOGIN, PASSWORD, code_of, set_up
 
@@ -264,7 +263,7 @@ class TestSecondFactor:
     def test_tokens_of_the_api_are_no_sessions(self, person: Person) -> None:
         robot = person("Integration")
         set_up(robot)
-        _, token = AuthToken.objects.create(user=robot)
+        _, token = ApiToken.objects.create(user=robot)
         api = APIClient(headers={"authorization": f"Token {token}"})
         assert api.get("/api/v1/deals/").status_code == 200
 

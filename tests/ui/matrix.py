@@ -67,6 +67,8 @@ EXPECTED: dict[str, Methods] = {
     "admin:login": {"GET": "Ix", "POST": ALL},  # who is in is led on
     "admin:logout": {"POST": STAFF},
     "admin:password_change": {"GET": STAFF, "POST": STAFF},
+    "admin_password_reset": {"GET": ALL, "POST": ALL},
+    "password_set": {"GET": ALL, "POST": ALL},
     "admin:password_change_done": {"GET": STAFF},
     "admin:search": {"GET": STAFF, "POST": STAFF},
     "admin:app_list": {"GET": STAFF, "POST": STAFF},
@@ -138,7 +140,6 @@ EXPECTED: dict[str, Methods] = {
     **_desk("tasks_app_assistantmode", "D", listed="D", add="D"),
     "admin:assistant_test": {"POST": "D"},
     **_desk("tasks_app_user", "UD", listed="UD", change="D", add="D"),
-    "admin:auth_user_password_change": {"GET": "D", "POST": "D"},
     **_desk("tasks_app_team", "UD", listed="UD", change="D", add="D"),
     **_desk("tasks_app_advertiser", "UD", listed="UD", change="D", add="D"),
     # The API.

@@ -70,7 +70,6 @@ def person_form(user: User, **changed: Any) -> dict[str, Any]:
         "last_name": "",
         "email": "",
         "time_zone": "UTC",
-        "is_active": "on",
         "groups": [group.pk for group in user.groups.all()],
         "memberships-TOTAL_FORMS": len(seats),
         "memberships-INITIAL_FORMS": len(seats),

@@ -145,10 +145,10 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
 }
 # What no seller's word reaches.
 MODELS_OF_OURS = {
-    "briefdraft",
     *("outboxevent", "lifecycleedge", "import", "lifecyclerule", "team", "advertiser", "user", "membership"),
     *("actor", "decision", "approvalpolicy", "exchangerate", "approvalescalation", "approvalnote"),
     *(
+        "apitoken",
         "briefdraft",
         "delegation",
         "decisionbatch",

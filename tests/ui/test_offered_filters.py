@@ -65,7 +65,7 @@ _SUSPICIOUS = re.compile(
     r"token|secret|password|session|(^|_)(key|code|digest|hash|salt|url)($|_)|descriptor"
 )
 SECRET = {
-    "knox.authtoken": {"digest", "token_key"},
+    "tasks_app.apitoken": {"digest", "token_key"},
     "axes.accessattempt": {"get_data", "post_data"},
     "axes.accesslog": {"session_hash"},
     "tasks_app.user": {"password"},
