@@ -17,7 +17,7 @@ from tasks_app.people.models import User
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a subject belongs: its own page, its advertiser and campaign (empty: none), its money."""
+    """The page, advertiser, campaign and amount of a subject; empty where it has none."""
 
     reference: str
     link: str = ""
@@ -55,7 +55,7 @@ class StartedOperation:
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
-    """What the page of one approval shows besides its evidence: where its subject belongs among them.
+    """What the page of one approval shows besides its evidence.
 
     Attributes:
         group: Ids of the subjects in the same campaign.

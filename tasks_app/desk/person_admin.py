@@ -28,7 +28,7 @@ _INVITED = "_fd_invited"  # of a request: the person who is sent a link once the
 
 
 class _MembershipInline(StackedInline):
-    """Whoever may change a person may change what they see."""
+    """The teams of a person, with the same rights as the person's own form."""
 
     model = Membership
     form = MembershipForm
@@ -213,7 +213,7 @@ class PersonAdmin(KeptPage):
         messages.success(request, f"Second factors reset: {len(reset)}.")
 
     def _changeable(self, request: HttpRequest, people: QuerySet[User]) -> list[User]:
-        """Those of `people` whom this person may change. Raises PermissionDenied where it is not all."""
+        """Return the people as a list. Raise PermissionDenied if this person may not change all of them."""
         chosen = list(people)
         if not all(self.has_change_permission(request, person) for person in chosen):
             raise PermissionDenied

@@ -31,7 +31,7 @@ def ada(person: Person, sign_in: SignIn) -> Client:
 
 
 def new_person(role: str = "Approver", **changed: Any) -> dict[str, Any]:
-    """What the form of a new person sends."""
+    """Return the fields of a filled-in form for a new person."""
     return {
         "first_name": "Noor",
         "last_name": "Haddad",
