@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -40,6 +40,7 @@ from campaigns.timeline import timeline
 from orders.presenters import group_change
 from orders.waits import asked_lines
 from tasks_app.desk import text
+from tasks_app.desk.export import FLIGHT_COLUMNS, amount_columns
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.live_page import LivePage
 from tasks_app.desk.page import viewer
@@ -79,6 +80,10 @@ class CampaignAdmin(BriefPages, LivePage, StatefulPage, ListPage):
         "show_since",
         "show_budget",
     ]
+    csv_columns: ClassVar = {
+        "show_flight": FLIGHT_COLUMNS,
+        "show_budget": amount_columns("Budget", lambda one: one.budget, with_currency=True),
+    }
     list_filter = ["status"]
     search_fields = ["^reference", "name", "advertiser__name"]
     ordering = ["-id"]

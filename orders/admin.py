@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -25,6 +25,7 @@ from orders.selectors import deal_gross, deal_kin, deals_with_rows, decisions_on
 from orders.waits import Waiting, asked_lines, waits_of
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.desk import text
+from tasks_app.desk.export import FLIGHT_COLUMNS, amount_columns
 from tasks_app.desk.listing import ListPage, named
 from tasks_app.desk.live_page import LivePage
 from tasks_app.desk.page import viewer
@@ -77,6 +78,11 @@ class DealAdmin(LivePage, StatefulPage, ListPage):
         "show_gross",
         "show_confirmed",
     ]
+    csv_columns: ClassVar = {
+        "show_flight": FLIGHT_COLUMNS,
+        "show_gross": amount_columns("Gross", lambda deal: deal.gross, with_currency=True),
+        "show_confirmed": amount_columns("Confirmed", confirmed_of),
+    }
     linked_lookups = ("campaign_id__exact",)  # from a campaign’s page
     list_filter = ["seller", "status"]
     search_fields = ["^reference", "=media_buy_id"]

@@ -64,8 +64,8 @@ def _shown(row: presenters.Row) -> tuple[Any, ...]:
         row.caught,
         row.quorum,
         row.currency if row.spends is not None or row.frees is not None else "",
-        *(text.amount(one, row.currency) if one is not None else "" for one in (row.spends, row.frees)),
-        text.moment_there(row.asked_at, ""),
-        text.moment_there(row.due_at, "") if row.due_at else "",
+        *(text.amount_plain(one, row.currency) for one in (row.spends, row.frees)),
+        text.moment(row.asked_at),
+        text.moment(row.due_at) if row.due_at else "",
         "; ".join(f"{one.actor_name}: {one.verdict} {one.comment}" for one in decisions),
     )

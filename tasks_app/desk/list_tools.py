@@ -32,6 +32,7 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin
 
 from tasks_app import clock, days
+from tasks_app.desk import text
 from tasks_app.desk.drawn import DrawnForm
 from tasks_app.desk.export import Export, beside, export_lines
 from tasks_app.desk.saved import (
@@ -260,10 +261,10 @@ def lookup_problem(admin: ModelAdmin, request: HttpRequest, query: str) -> str:
 
 
 def _in_zone(lines: Iterator[str], zone: tzinfo) -> Iterator[str]:
-    """Lines made in the person's time zone, also after the request that they answer is over."""
+    """Make lines with full dates in the person's time zone, also after the request is over."""
     yield _BOM
     while True:
-        with timezone.override(zone):
+        with timezone.override(zone), text.iso_dates():
             line = next(lines, "")
         if not line:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date, datetime
 from typing import Any, ClassVar
 
 from django.contrib import messages
@@ -12,7 +13,8 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.views import ChangeList
 
-from tasks_app.desk.export import Export, plain
+from tasks_app.desk import text
+from tasks_app.desk.export import Export, PlainColumns, plain
 from tasks_app.desk.list_tools import UNFILTERED, lookup_problem
 from tasks_app.desk.page import Page
 from tasks_app.paging import KeyedList, ListPaginator, lookups_offered
@@ -55,6 +57,8 @@ class ListPage(Page):
     list_per_page = 50
     show_full_result_count = False
     paginator = ListPaginator
+    # By the name of a column: what its CSV has in place of the words on screen.
+    csv_columns: ClassVar[dict[str, PlainColumns]] = {}
     actions: Any = None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
@@ -79,21 +83,31 @@ class ListPage(Page):
         return super().filter_problem(request, query) or lookup_problem(self, request, query)
 
     def export_of(self, request: HttpRequest) -> Export:
-        """Every row that the list's pages would show, in its columns and order."""
-        names = [str(name) for name in self.list_display]
+        """Return every row that the list's pages would show, in its order."""
+        columns = [self._plain_columns(str(name)) for name in self.list_display]
         return Export(
-            columns=[str(label_for_field(name, self.model, model_admin=self)).capitalize() for name in names],
+            columns=[title for one in columns for title in one.titles],
             rows=self.get_changelist_instance(request).queryset,
-            cells=lambda rows: self._cells(rows, names),
+            cells=lambda rows: self._cells(rows, columns),
         )
 
-    def _cells(self, rows: list[Any], names: Sequence[str]) -> Iterator[list[str]]:
+    def _plain_columns(self, name: str) -> PlainColumns:
+        """Return the columns of the CSV for a column of the list: the words on screen by default."""
+        title = str(label_for_field(name, self.model, model_admin=self)).capitalize()
+        words = PlainColumns(titles=(title,), cells=lambda row: (plain(self._shown(name, row)),))
+        return self.csv_columns.get(name, words)
+
+    def _cells(self, rows: list[Any], columns: Sequence[PlainColumns]) -> Iterator[list[str]]:
         self.name_rows(rows)
         for row in rows:
-            yield [plain(self._shown(name, row)) for name in names]
+            yield [cell for one in columns for cell in one.cells(row)]
 
     def _shown(self, name: str, row: Any) -> object:
         field, _, value = lookup_field(name, row, self)
+        if isinstance(value, datetime):
+            return text.moment(value)
+        if isinstance(value, date):
+            return text.weekday(value)
         return value if field is None else display_for_field(value, field, "")
 
     def changelist_view(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -19,6 +21,17 @@ _WRITABLE = 24  # digits; a seller may state 1e999999
 _LONGEST_STATED = 80
 _MOMENT = timedelta(seconds=0.1)
 DASH = "\N{EN DASH}"
+_iso: ContextVar[bool] = ContextVar("iso_dates", default=False)
+
+
+@contextmanager
+def iso_dates() -> Iterator[None]:
+    """Within the block, write every date in full as ISO 8601 has it, for spreadsheets."""
+    before = _iso.set(True)
+    try:
+        yield
+    finally:
+        _iso.reset(before)
 
 
 def number(value: Any, places: int | None = None) -> str:
@@ -42,6 +55,11 @@ def amount(value: Any, currency: str, places: int | None = None) -> str:
     if places is None and is_currency(currency):
         places = exponent(currency)
     return number(value, places)
+
+
+def amount_plain(value: Any, currency: str) -> str:
+    """35200.00: an amount as a spreadsheet reads it; empty for none."""
+    return "" if value is None else amount(value, currency).replace(",", "").replace(MINUS, "-")
 
 
 def stated(value: Any) -> str:
@@ -99,14 +117,19 @@ def day(at: datetime | None, zone: str = "") -> str:
 
 
 def weekday(said: date) -> str:
-    """Wed 18 Nov, with the year where it is not this one."""
+    """Wed 18 Nov, with the year where it is not this one; 2026-11-18 within `iso_dates`."""
+    if _iso.get():
+        return said.isoformat()
     year = f"{SPACE}{said.year}" if said.year != days.today().year else ""
     return f"{said:%a}{SPACE}{said.day}{SPACE}{said:%b}{year}"
 
 
 def moment(at: datetime | None, zone: str = "") -> str:
     """Wed 18 Nov, 12:00 in the viewer's zone, or in `zone`."""
-    return DASH if at is None else f"{day(at, zone)}, {days.local(at, zone):%H:%M}"
+    if at is None:
+        return DASH
+    comma = "" if _iso.get() else ","
+    return f"{day(at, zone)}{comma} {days.local(at, zone):%H:%M}"
 
 
 def moment_kept(at: datetime) -> str:
@@ -130,7 +153,7 @@ def flight_edge(name: str, at: datetime, zone: str) -> str:
 
 def moment_exact(at: datetime) -> str:
     """Wed 18 Nov, 12:00:07 in the viewer's zone."""
-    return f"{day(at)}, {days.local(at):%H:%M:%S}"
+    return f"{moment(at)}:{days.local(at):%S}"
 
 
 def moment_now() -> str:
@@ -149,6 +172,8 @@ def moment_short(at: datetime | None) -> str:
     """12:00 today, tomorrow 12:00 or yesterday 12:00, Wed 18 Nov, 12:00 else; in the viewer's zone."""
     if at is None:
         return DASH
+    if _iso.get():
+        return moment(at)
     near = {0: "today", 1: "tomorrow", -1: "yesterday"}.get((days.day_of(at) - days.today()).days)
     return f"{near}{SPACE}{days.local(at):%H:%M}" if near else moment(at)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -84,7 +86,11 @@ def test_the_csv_is_what_the_list_shows(client_of: ClientOf, agency: Agency) -> 
     shown = read(client, DEALS)
     assert len(rows) == Deal.objects.count()
     assert all(row[0] in shown and row[2] in shown for row in rows)
-    assert any(row[6].startswith(("USD ", "EUR ")) for row in rows)
+    one = dict(zip(head, rows[0], strict=True))
+    first = date.fromisoformat(one["First day"])
+    assert first <= date.fromisoformat(one["Last day"])
+    assert (one["Currency"], Decimal(one["Gross"]) > 0) == ("USD", True)
+    assert {row[-1] for row in rows} == {"America/New_York"}
 
 
 def test_filter_search_and_order_hold_for_the_csv(client_of: ClientOf, agency: Agency) -> None:
