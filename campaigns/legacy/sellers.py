@@ -43,9 +43,11 @@ def seller_facts(values: Values) -> SellerFacts:
 
 
 def seller_ensure(facts: SellerFacts, actor: Who) -> tuple[Seller, bool]:
-    """The seller at that address, and whether it is new. A new one is neither asked nor booked with until an
-    administrator has added it (`add_seller`, which also says its protocol: the source tells none) and
-    switched it on."""
+    """Return the seller at that address, and whether it is new.
+
+    A new one is neither asked nor booked with until `add_seller` gave it its protocol, which the source does
+    not tell, and it is switched on.
+    """
     bare = facts.url.rstrip("/")
     known = Seller.objects.filter(url__in=(facts.url, bare, f"{bare}/")).order_by("created_at", "pk").first()
     if known is not None:

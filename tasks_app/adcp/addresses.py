@@ -35,7 +35,15 @@ Resolver = Callable[[str, int], Awaitable[list[str]]]
 
 
 class AddressError(Exception):
-    """The address of a URL is one we never connect to; the text names the rule, not what was resolved."""
+    """The address of a URL is one we do not connect to; the text names the rule, not what was resolved.
+
+    `remedy` is what would allow it: "https", "allow_private", "network" (FLIGHTDECK_PRIVATE_NETWORKS), or
+    empty if nothing would.
+    """
+
+    def __init__(self, text: str, remedy: str = "") -> None:
+        super().__init__(text)
+        self.remedy = remedy
 
 
 class NameNotFoundError(Exception):
@@ -89,7 +97,7 @@ def check_url(url: str, *, allow_private: bool) -> tuple[str, int]:
     if parts.scheme not in ("https", "http"):
         raise AddressError("the URL is neither https nor http")
     if parts.scheme == "http" and not allow_private:
-        raise AddressError("the URL is not https, and this seller has no leave for plain http")
+        raise AddressError("the URL is not https, and this seller has no leave for plain http", "https")
     if parts.username is not None or parts.password is not None:
         raise AddressError("the URL holds credentials")
     if not host or "%" in host:
@@ -120,15 +128,16 @@ async def resolve(
     for address in addresses:
         found = ipaddress.ip_address(address)
         if not is_permitted(found, allow_private=allow_private):
-            raise AddressError(_why_not(found, allow_private=allow_private))
+            raise _refusal(found, allow_private=allow_private)
     return addresses[:MAX_ADDRESSES]
 
 
-def _why_not(address: IPAddress, *, allow_private: bool) -> str:
-    """Whether leave for private addresses would help, or nothing would."""
+def _refusal(address: IPAddress, *, allow_private: bool) -> AddressError:
     private = any(address in block for block in _PRIVATE if block.version == address.version)
     if not private or address == _METADATA_V6:
-        return "the host's address is reserved: nobody is ever called there"
+        return AddressError("the host's address is reserved: nobody is ever called there")
     if not allow_private:
-        return "the host's address is private, and this seller has no leave for a private address"
-    return "the host's address is private and in none of the networks of FLIGHTDECK_PRIVATE_NETWORKS"
+        text = "the host's address is private, and this seller has no leave for a private address"
+        return AddressError(text, "allow_private")
+    text = "the host's address is private and in none of the networks of FLIGHTDECK_PRIVATE_NETWORKS"
+    return AddressError(text, "network")

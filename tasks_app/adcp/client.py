@@ -173,7 +173,7 @@ async def discover(endpoint: Endpoint) -> Capabilities:
     known = {one for one in endpoint.quirks if tool_of(one) in asked} | found
     seen = await call(replace(unpinned, quirks=frozenset(known)), CAPABILITIES_TOOL, {})
     if seen.kind != "answer" or seen.status != "completed" or seen.payload is None:
-        raise DiscoveryError(_explain("get_adcp_capabilities", seen))
+        raise _failed(CAPABILITIES_TOOL, seen)
     return read_capabilities(
         seen.payload,
         tools=tools,
@@ -188,7 +188,7 @@ async def _a2a_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, frozenset
 
     card, failure = await a2a.read_card(endpoint)
     if card is None:
-        raise DiscoveryError(_explain("the agent card", failure))
+        raise _failed("the agent card", failure)
     return names_kept(card.skills), card.name, card.quirks
 
 
@@ -197,13 +197,13 @@ async def _mcp_tools(endpoint: Endpoint) -> tuple[frozenset[str], str, frozenset
 
     tools, name, failure = await mcp.list_tools(endpoint)
     if failure is not None:
-        raise DiscoveryError(_explain("the list of tools", failure))
+        raise _failed("the list of tools", failure)
     if CAPABILITIES_TOOL not in tools:
         raise DiscoveryError(f"the seller has no tool {CAPABILITIES_TOOL}: it does not speak AdCP 3")
     return names_kept(tools), name, frozenset()
 
 
-def _explain(what: str, seen: Seen | None) -> str:
+def _failed(what: str, seen: Seen | None) -> DiscoveryError:
     if seen is None or seen.error is None:
-        return f"{what}: the seller gave no usable answer"
-    return f"{what}: {seen.error.message or seen.error.code}"
+        return DiscoveryError(f"{what}: the seller gave no usable answer")
+    return DiscoveryError(f"{what}: {seen.error.message or seen.error.code}", seen.error)

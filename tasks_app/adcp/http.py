@@ -45,6 +45,7 @@ class Exchange:
     retry_after: str | None = None
     failure: Failure | None = None
     reason: str = ""
+    remedy: str = ""  # what would allow an address that was refused (AddressError)
     received: int = 0
     finished: bool = False
     body: bytearray = field(default_factory=bytearray)
@@ -178,7 +179,7 @@ class _Guard:
                 )
             return self._pinned[host, port]
         except AddressError as error:
-            exchange.failure, exchange.reason = "address", str(error)
+            exchange.failure, exchange.reason, exchange.remedy = "address", str(error), error.remedy
             raise self.lib.ConnectError(str(error), request=request) from error
         except NameNotFoundError as error:
             exchange.failure, exchange.reason = "dns", str(error)
@@ -275,6 +276,8 @@ def _describe(error: Exception) -> str:
     """What went wrong, without addresses or text of the other side."""
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "its certificate is expired, not trusted, or for another host"
         if isinstance(cause, ssl.SSLError):
             return "the TLS handshake failed"
         cause = cause.__cause__ or cause.__context__

@@ -43,14 +43,17 @@ def seen_failure(ledger: Ledger, *, timed_out: bool, reason: str, secrets: Seque
     server_error = _rpc_error(last)
     if server_error is not None:
         return _with_reach(seen_rpc_error(server_error, secrets=secrets), ledger)
-    return _garbled(last, errors.GARBLED, reason or "the answer cannot be read", ledger, secrets)
+    is_page = last.content_type.startswith("text/html")
+    why = "a web page came back" if is_page else reason or "the answer cannot be read"
+    return _garbled(last, errors.GARBLED, why, ledger, secrets)
 
 
 def _not_sent(exchange: Exchange | None, reason: str) -> Seen:
     code = errors.ADDRESS_REFUSED if exchange and exchange.failure == "address" else errors.NOT_SENT
     why = exchange.reason if exchange and exchange.reason else reason
     recovery: Recovery = "terminal" if code == errors.ADDRESS_REFUSED else "transient"
-    error = WireError(code=code, message=why, recovery=recovery)
+    details = {"remedy": exchange.remedy} if exchange and exchange.remedy else {}
+    error = WireError(code=code, message=why, recovery=recovery, details=details)
     return Seen(kind="not_sent", error=error, message=why, request_left=False)
 
 

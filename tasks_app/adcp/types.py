@@ -215,5 +215,16 @@ class Capabilities:
 
 
 class DiscoveryError(Exception):
-    """A seller could not be asked what it can do, or speaks no version of ours; the text says which and
-    why."""
+    """A seller could not be asked what it can do, or speaks no version of ours; the text says which and why.
+
+    `error` is the failed call's, None where every call was answered.
+    """
+
+    def __init__(self, text: str, error: WireError | None = None) -> None:
+        super().__init__(text)
+        self.error = error
+
+    @property
+    def reason(self) -> str:
+        """What went wrong, without the name of the call."""
+        return self.error.message or self.error.code if self.error else str(self)

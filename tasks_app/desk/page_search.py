@@ -33,7 +33,7 @@ def page_action_register(action: PageAction) -> None:
 
 def register() -> None:
     """Called when the application starts."""
-    for thing in ("user", "team", "advertiser"):
+    for thing in ("user", "team", "advertiser", "seller"):
         title, right = f"Add {'person' if thing == 'user' else thing}", f"tasks_app.add_{thing}"
         may = _has_right(right)
         page_action_register(PageAction(title=title, address=f"admin:tasks_app_{thing}_add", may=may))

@@ -160,6 +160,7 @@ class Migration(migrations.Migration):
                 ('adcp_version', models.CharField(blank=True, editable=False, max_length=20)),
                 ('tools', models.JSONField(default=list, editable=False)),
                 ('idempotency_ttl_s', models.PositiveIntegerField(editable=False, null=True)),
+                ('read_refusal', models.CharField(blank=True, editable=False, max_length=200)),
                 ('idempotency_risk_accepted_by', models.CharField(blank=True, editable=False, max_length=80)),
                 ('idempotency_risk_accepted_at', models.DateTimeField(editable=False, null=True)),
                 ('quirks', models.JSONField(blank=True, default=list)),
@@ -173,6 +174,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
+                'permissions': [('accept_seller_risk', 'Can accept that a repeated order may be booked twice')],
             },
         ),
         migrations.CreateModel(

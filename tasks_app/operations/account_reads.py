@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.account_keys import account_in, account_name, other_brand
@@ -34,7 +35,8 @@ from tasks_app.people.models import Advertiser, User
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.accounts import (
     AccountNotWantedError,
-    account_asker_register,
+    AccountRequest,
+    account_requester_register,
     account_save,
     account_wanted,
     account_words,
@@ -87,7 +89,7 @@ def register() -> None:
     on_settled(_settled)
     on_late_result(_settled)
     on_account_changed(_tell)
-    account_asker_register(account_ask)
+    account_requester_register(account_ask)
     chore_register("accounts_read", accounts_read_due)
 
 
@@ -154,48 +156,48 @@ def account_open(
 
 
 @transaction.atomic
-def account_ask(account: Account, actor: User) -> Operation:
-    """Ask the seller anew for an account that is not active. Raises ValidationError: it is active, the seller
-    opens no accounts, an earlier request is still out, or the order is refused."""
-    account = (
-        Account.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("advertiser__team", "seller")
-        .get(pk=account.pk)
-    )
-    if account.status == A.ACTIVE:
-        raise ValidationError(f"The account with {account.seller} is active.")
-    if account.switched_off_by:
+def account_ask(request: AccountRequest, actor: User) -> Operation:
+    """Ask a seller for an account that is not active yet.
+
+    Raise ValidationError if the account is active or was switched off here, the seller opens no accounts or
+    has not answered an earlier request, or the order is refused.
+    """
+    advertiser, seller = request.advertiser, request.seller
+    Advertiser.objects.select_for_update(no_key=True).get(pk=advertiser.pk)  # one request at a time
+    rows = Account.objects.select_for_update(of=("self",), no_key=True)
+    account = rows.filter(advertiser=advertiser, seller=seller).first()
+    if account is not None and account.status == A.ACTIVE:
+        raise ValidationError(f"The account with {seller} is active.")
+    if account is not None and account.switched_off_by:
         raise ValidationError(f"{switched_off_words(account)}: people let it go first, on its page.")
-    if not account.seller.offers("sync_accounts"):
-        raise ValidationError(f"{account.seller} opens no accounts over AdCP: ask it by hand.")
-    asked = f"account:{account.pk}:asked:"
-    out = Operation.objects.filter(
-        seller=account.seller, task_type="sync_accounts", purpose__startswith=asked, settled_at=None
-    )
-    if out.exists():
-        raise ValidationError(f"{account.seller} has been asked already and has not answered yet.")
-    bound = _asked_before(account)
+    if not seller.offers("sync_accounts"):
+        raise ValidationError(f"{seller} opens no accounts over AdCP: ask it by hand.")
+    if _requests(advertiser, seller).filter(settled_at=None).exists():
+        raise ValidationError(f"{seller} has been asked already and has not answered yet.")
+    before = _asked_before(advertiser, seller)
     try:
         return account_open(
-            advertiser=account.advertiser,
-            seller=account.seller,
-            purpose=f"{asked}{uuid.uuid4()}",
+            advertiser=advertiser,
+            seller=seller,
+            purpose=f"account:{advertiser.pk}:{seller.pk}:{uuid.uuid4()}",
             actor=actor,
-            currency=bound.get("currency", ""),
-            zone=bound.get("timezone", ""),
+            currency=request.currency or before.get("currency", ""),
+            zone=request.zone or before.get("timezone", ""),
         )
     except (OperationRefusedError, CommandRefusedError) as error:
         raise ValidationError(str(error)) from error
 
 
-def _asked_before(account: Account) -> dict[str, str]:
-    """The currency and time zone of the account: as its name has them, else as the seller was last asked."""
-    asked = Operation.objects.filter(
-        seller=account.seller, advertiser=account.advertiser, task_type="sync_accounts"
-    )
-    last = asked.order_by("-id").values_list("request", flat=True).first()
-    entries = _entries(last)
-    known = {**(entries[0] if entries else {}), **account.reference}
+def _requests(advertiser: Advertiser, seller: Seller) -> QuerySet[Operation]:
+    return Operation.objects.filter(seller=seller, advertiser=advertiser, task_type="sync_accounts")
+
+
+def _asked_before(advertiser: Advertiser, seller: Seller) -> dict[str, str]:
+    """Return the currency and time zone of the account: by its reference, else by the last request."""
+    account = Account.objects.filter(advertiser=advertiser, seller=seller).first()
+    sent = _requests(advertiser, seller).order_by("-id").values_list("request", flat=True).first()
+    entries = _entries(sent)
+    known = {**(entries[0] if entries else {}), **(account.reference if account else {})}
     return {name: str(known[name]) for name in ("currency", "timezone") if known.get(name)}
 
 
@@ -298,7 +300,7 @@ def _refused(operation: Operation, account: Account) -> None:
 
 
 def _key(account: Account) -> dict[str, Any]:
-    return {**natural_key(account.advertiser), **_asked_before(account)}
+    return {**natural_key(account.advertiser), **_asked_before(account.advertiser, account.seller)}
 
 
 def _entries(body: Any) -> list[Mapping[str, Any]]:

@@ -35,6 +35,7 @@ DELIVER_EVENT = "tasks_app.deliver_event"
 CANCEL_DEAL = "orders.cancel_deal"
 ADD_SELLER = "tasks_app.add_seller"
 CHANGE_SELLER = "tasks_app.change_seller"
+ACCEPT_RISK = "tasks_app.accept_seller_risk"
 TURN_KILL_SWITCH = "tasks_app.turn_kill_switch"
 MANAGE_POLICIES = "tasks_app.manage_policies"
 ADMINISTRATOR = "Administrator"
@@ -59,6 +60,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         _TROUBLES,
         *_RECONCILIATION,
         *_COMMANDS,
+        ADD_SELLER,
         CHANGE_SELLER,
         USE_ASSISTANT,
     ),
@@ -88,6 +90,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         CANCEL_DEAL,
         TURN_KILL_SWITCH,
         MANAGE_POLICIES,
+        ACCEPT_RISK,
         *_COMMANDS,
         "tasks_app.view_webhookdelivery",
         "tasks_app.view_eventdelivery",

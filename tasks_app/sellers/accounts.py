@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.account_keys import account_key, account_name, names_more, other_account, other_brand
@@ -33,7 +35,7 @@ _SOON, _LATER = timedelta(seconds=300), timedelta(minutes=30)
 _SOON_FOR = timedelta(days=1)
 
 _listeners: list[Callable[[Account, str], object]] = []
-_askers: list[Callable[[Account, User], object]] = []
+_requesters: list[Callable[[AccountRequest, User], object]] = []
 
 
 def on_account_changed(listener: Callable[[Account, str], object]) -> None:
@@ -43,16 +45,39 @@ def on_account_changed(listener: Callable[[Account, str], object]) -> None:
         _listeners.append(listener)
 
 
-def account_asker_register(ask: Callable[[Account, User], object]) -> None:
-    """Make known how a seller is asked for an account anew: the room that calls sellers says so."""
-    _askers[:] = [ask]
+@dataclass(frozen=True, kw_only=True)
+class AccountRequest:
+    """A person's request for an advertiser's account with a seller.
+
+    `currency` and `zone` are what the seller binds the account to; empty means as it was asked before.
+    """
+
+    advertiser: Advertiser
+    seller: Seller
+    currency: str = ""
+    zone: str = ""
+
+    @classmethod
+    def again(cls, account: Account) -> AccountRequest:
+        """Return the request for an account that is already known."""
+        return cls(advertiser=account.advertiser, seller=account.seller)
 
 
-def account_ask_again(account: Account, user: User) -> None:
-    """Ask the seller anew, by brand and operator, for an account that is not active. Raises ValidationError
-    saying why it cannot be asked."""
-    for ask in _askers:
-        ask(account, user)
+def account_requester_register(send: Callable[[AccountRequest, User], object]) -> None:
+    """Register how a request for an account is sent to its seller."""
+    _requesters[:] = [send]
+
+
+def account_request(request: AccountRequest, user: User) -> None:
+    """Ask the seller for the account by brand and operator. Raise ValidationError if it cannot be asked."""
+    for send in _requesters:
+        send(request, user)
+
+
+def open_account_requests(seller: Seller) -> QuerySet[Any]:
+    """Return the operations that ask the seller for an account and have not ended."""
+    rows: QuerySet[Any] = seller.operations.filter(task_type="sync_accounts", settled_at=None)
+    return rows
 
 
 @transaction.atomic
@@ -120,23 +145,46 @@ def account_wanted(advertiser: Advertiser, seller: Seller, *, currency: str, zon
     accounts are bound to one, and with the time zone where the buyer chooses it. Where the seller leaves the
     choice, none is bound. Both last as long as the account. Raises AccountNotWantedError.
 
-    Source: AdCP account/sync-accounts-request; of get_adcp_capabilities
-    `account.supported_account_currency_modes` and `account.timezone`.
+    Source: AdCP account/sync-accounts-request.
     """
-    declared = mapping_of(seller.capabilities.get("account")) if names_more(seller.adcp_version) else {}
-    wanted = natural_key(advertiser)
-    if declared.get("supported_account_currency_modes") == ["fixed"]:
+    wanted, binding = natural_key(advertiser), account_binding(seller)
+    if binding.currency:
         if not is_currency(currency):
             raise AccountNotWantedError(f"{seller} opens accounts of one currency, and none is said")
         wanted["currency"] = currency
-    chosen = mapping_of(declared.get("timezone"))
-    if chosen.get("account_selection") == "buyer_selected":
-        zones = chosen.get("supported_timezones")
-        if zone not in (zones if isinstance(zones, list) else []):
+    if binding.zones is not None:
+        if zone not in binding.zones:
             said = f"not for {zone}" if zone else "and none is said"
             raise AccountNotWantedError(f"{seller} opens accounts for time zones that it lists, {said}")
         wanted["timezone"] = zone
     return wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountBinding:
+    """What a seller binds an account to: one currency; one of the time zones, None if the buyer has no
+    choice of one."""
+
+    currency: bool
+    zones: list[str] | None
+
+
+def account_binding(seller: Seller) -> AccountBinding:
+    """Return what the seller declares that an account is bound to.
+
+    Source: `account.supported_account_currency_modes` and `account.timezone` of get_adcp_capabilities.
+    """
+    declared = mapping_of(seller.capabilities.get("account")) if names_more(seller.adcp_version) else {}
+    zone = mapping_of(declared.get("timezone"))
+    if zone.get("account_selection") != "buyer_selected":
+        return AccountBinding(currency=_is_fixed(declared), zones=None)
+    listed = zone.get("supported_timezones")
+    zones = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    return AccountBinding(currency=_is_fixed(declared), zones=zones)
+
+
+def _is_fixed(declared: Mapping[str, Any]) -> bool:
+    return declared.get("supported_account_currency_modes") == ["fixed"]
 
 
 def account_currency(account: Account) -> str:

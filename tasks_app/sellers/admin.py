@@ -28,16 +28,18 @@ from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers import presenters
 from tasks_app.sellers.accounts import (
-    account_ask_again,
+    AccountRequest,
+    account_request,
     account_words,
     askable,
     holdable,
     switched_off_words,
 )
+from tasks_app.sellers.adding.pages import AddSellerPages, readiness_data
 from tasks_app.sellers.explain import account_glyph
 from tasks_app.sellers.forms import SellerForm, TimingForm, take
 from tasks_app.sellers.health import health_of
-from tasks_app.sellers.heard import quirk_forget, seller_read_now
+from tasks_app.sellers.heard import quirk_forget
 from tasks_app.sellers.learnt import learnt_of
 from tasks_app.sellers.models import SECRET_COLUMNS, Account, Seller
 from tasks_app.sellers.selectors import accounts_of, recent_deliveries
@@ -58,8 +60,8 @@ VIEW_DELIVERY = "tasks_app.view_webhookdelivery"
 
 
 @admin.register(Seller)
-class SellerAdmin(ListPage):
-    """Sellers' agents. They are added by `manage.py add_seller`, which asks them what they can do first."""
+class SellerAdmin(AddSellerPages):
+    """Sellers' agents: their list, and the page of one with what people may change."""
 
     object_template = "desk/seller.html"
     team_path = None
@@ -145,10 +147,12 @@ class SellerAdmin(ListPage):
             "errors": presenters.error_rows(health.calls) if health else [],
             "looked_at": presenters.looked_at_words(obj),
             "deliveries": recent_deliveries(obj, user) if user.has_perm(VIEW_DELIVERY) else None,
-            "accounts": [(a, terms.payment(a.payment_terms)) for a in accounts],
+            **readiness_data(obj, accounts),
+            **self.asking_data(request, obj),
             "form": SellerForm.of(obj) if may_change else None,
             "withdraws": may_change,
             **presenters.waiting_data(obj),
+            "agreeing": presenters.roles_that_agree(obj),
             "timing": TimingForm(seller=obj) if may_change else None,
             "timing_own": len(obj.timing),
             "secret_shown": shown(obj, "webhook_secret"),
@@ -166,8 +170,10 @@ class SellerAdmin(ListPage):
             return self._withdraw(request, obj)
         if "forget" in request.POST:
             return self._forget(request, obj)
-        if "read_again" in request.POST:
-            return self._read_again(request, obj)
+        if "ask" in request.POST:
+            return self.ask(request, obj)
+        if "account" in request.POST:
+            return self._account(request, obj)
         which = "timing" if "timing" in request.POST else "form"
         with transaction.atomic():
             form, made = self._posted(request, row_held(obj), which)
@@ -203,10 +209,12 @@ class SellerAdmin(ListPage):
             messages.success(request, "Forgotten: it is asked as any other until it refuses that again.")
         return HttpResponseRedirect(request.path)
 
-    def _read_again(self, request: HttpRequest, obj: Seller) -> HttpResponse:
-        seller_read_now(seller_id=obj.pk)
-        messages.success(request, "It is asked what it can do; its answer shows here in a moment.")
-        return HttpResponseRedirect(request.path)
+    def _account(self, request: HttpRequest, obj: Seller) -> HttpResponse:
+        refused = self.request_account(request, obj)
+        if refused is None:
+            return HttpResponseRedirect(request.path)
+        data = {**self.object_data(request, obj), "account_form": refused}
+        return self.page(request, "desk/seller.html", obj, status=422, **data)
 
     def _rotate(self, request: HttpRequest, obj: Seller) -> HttpResponse:
         drop, seen = request.POST["rotate"] == "drop", request.POST.get("shown", "")
@@ -231,7 +239,7 @@ def told_made(page: ListPage, request: HttpRequest, row: Seller | Account, made:
         messages.warning(
             request,
             f"Waits for a second person: {', '.join(label for label, _, _ in waits).lower()}. "
-            "The present values stand until somebody else approves it.",
+            f"The present values stay in force. {presenters.agreeing_words(made.waiting)}",
         )
 
 
@@ -376,7 +384,7 @@ class AccountAdmin(DrawnAdmin, ListPage):
         if not self.has_change_permission(request, account):
             raise PermissionDenied
         try:
-            account_ask_again(account, viewer(request))
+            account_request(AccountRequest.again(account), viewer(request))
         except ValidationError as error:
             messages.error(request, " ".join(error.messages))
         else:

@@ -74,6 +74,7 @@ SELLER_HEARD = frozenset(
         "tools",
         "idempotency_ttl_s",
         "quirks",
+        "read_refusal",
     }
 )
 # Made by ourselves and chosen by nobody: `webhook_secret_rotate`.

@@ -9,7 +9,12 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from tasks_app.desk.drawn import DrawnForm
-from tasks_app.sellers.headers import headers_parse, headers_text, secret_headers_parse
+from tasks_app.sellers.headers import (
+    TOKEN_CHARS,
+    headers_parse,
+    headers_text,
+    secret_headers_parse,
+)
 from tasks_app.sellers.hours import hours_of, hours_parse
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.timing import timing_settings
@@ -34,55 +39,69 @@ class SellerForm(DrawnForm):
     """The settings card of a seller's page. The token is written, never shown."""
 
     name = forms.CharField(max_length=120)
-    slots = forms.IntegerField(min_value=1, max_value=500, help_text="Calls out at the same time")
-    active = forms.BooleanField(required=False, help_text="Asked and booked with while on")
+    slots = forms.IntegerField(
+        min_value=1, max_value=500, label="Calls at a time", help_text="How many calls may be open at once"
+    )
+    active = forms.BooleanField(required=False, help_text="It is asked and booked with while this is on")
     auth_scheme = forms.ChoiceField(
+        required=False, choices=Seller.AuthScheme.choices, label="Kind of credentials"
+    )
+    token = forms.CharField(
         required=False,
-        choices=Seller.AuthScheme.choices,
-        label="Credentials",
-        help_text="How we sign in to it",
+        max_length=TOKEN_CHARS,
+        strip=True,
+        label="New token",
+        help_text="Leave it empty to keep the stored one. It is never shown.",
+        widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
+    )
+    forget_token = forms.BooleanField(
+        required=False, label="Remove the token", help_text="No call carries it from then on"
     )
     headers = forms.CharField(
         required=False,
         max_length=6000,
-        label="Headers of its own",
-        help_text="Sent with every request, such as a tenant: Name: value, one a line",
+        label="Headers",
+        help_text="Sent with every request, such as a tenant: one Name: value per line",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     secret_headers = forms.CharField(
         required=False,
         max_length=6000,
         label="New secret headers",
-        help_text="All of them, as above. Left empty, the stored ones stay. They are never shown.",
+        help_text="They replace all stored ones. Leave it empty to keep those. They are never shown.",
         widget=forms.Textarea(attrs={"rows": 2, "autocomplete": "off"}),
+    )
+    forget_secret_headers = forms.BooleanField(
+        required=False,
+        label="Remove the secret headers",
+        help_text="No call carries them from then on; a second person must agree while the token stays",
+    )
+    webhook_mode = forms.ChoiceField(
+        required=False, choices=Seller.WebhookMode.choices, label="How it proves its webhooks"
+    )
+    jwks_url = forms.URLField(
+        required=False,
+        max_length=500,
+        label="Address of its keys (JWKS)",
+        assume_scheme="https",
+        help_text="For RFC 9421",
+    )
+    allow_private = forms.BooleanField(
+        required=False,
+        label="The agent runs in a private network",
+        help_text="Allows plain http, and addresses in the networks of FLIGHTDECK_PRIVATE_NETWORKS",
     )
     status_tool = forms.CharField(
         required=False,
         max_length=80,
         label="Status tool",
-        help_text="Its own name for the tool that tells of a task; empty: one that it lists",
+        help_text="Its own name for the tool that tells the state of a task; empty: the one it lists",
     )
     account_in_reads = forms.ChoiceField(
         required=False,
         choices=Seller.AccountInReads.choices,
         label="Account in reads",
         help_text="Whether reads of media buys and tasks name the account",
-    )
-    webhook_mode = forms.ChoiceField(
-        required=False,
-        choices=Seller.WebhookMode.choices,
-        label="Webhooks",
-        help_text="How it proves what it tells us; none: we look ourselves",
-    )
-    jwks_url = forms.URLField(
-        required=False,
-        max_length=500,
-        label="Keys (JWKS)",
-        assume_scheme="https",
-        help_text="Where its RFC 9421 keys are published",
-    )
-    allow_private = forms.BooleanField(
-        required=False, label="Private address", help_text="May live on a private or loopback address"
     )
     contact_email = forms.EmailField(
         required=False, label="Contact", help_text="Whom people write to about an operation"
@@ -91,38 +110,16 @@ class SellerForm(DrawnForm):
         required=False,
         max_length=120,
         label="Business hours",
-        help_text="Waiting longer is counted in them, as in Mon-Fri 09:00-17:30 America/New_York",
-    )
-    token = forms.CharField(
-        required=False,
-        max_length=500,
-        strip=True,
-        label="New token",
-        help_text="Left empty, the stored one stays. It is never shown.",
-        widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "off"}),
-    )
-    forget_token = forms.BooleanField(
-        required=False, label="Forget the token", help_text="Nothing is sent to it as us from now on"
-    )
-    forget_secret_headers = forms.BooleanField(
-        required=False,
-        label="Forget the secret headers",
-        help_text="None is sent from now on; of a seller in use whose token stays, once a second person "
-        "approves it",
+        help_text="Longer waits count these hours only: Mon-Fri 09:00-17:30 America/New_York",
     )
     risk_accepted = forms.BooleanField(
         required=False,
-        label="Accept the idempotency risk",
-        help_text="It does not declare that it answers a repeated purchase again: after a lost reply the "
-        "same purchase is sent once more and may be booked twice. Your name is recorded.",
+        label="Accept that an order may be booked twice",
+        help_text="It does not promise to recognise a repeated order. After a lost reply Flightdeck sends "
+        "the same order once more. Your name is recorded.",
     )
-
     reason = forms.CharField(
-        required=False,
-        max_length=500,
-        label="Why",
-        help_text="For who approves: of a seller in use, name, keys, credentials, headers, webhooks, contact "
-        "and status tool change, and it is switched on again, with a second person’s word",
+        required=False, max_length=500, label="Reason", help_text="For the person who must agree, if one must"
     )
 
     def __init__(self, *args: object, **kwargs: object) -> None:

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,60}")  # RFC 9110 5.1
 HEADERS_LOST = "its secret headers are under an encryption key that is lost: give them again on its page"
+TOKEN_CHARS = 500
 _MOST, _VALUE_CHARS, _SECRET_CHARS = 10, 500, 8
 # What the wire itself decides, or what would be taken for it.
 _OURS = (
@@ -59,6 +60,17 @@ def secret_headers_parse(text: str) -> dict[str, str]:
         if len(value) < _SECRET_CHARS:
             raise ValidationError(f"{name}: a secret has at least {_SECRET_CHARS} characters.")
     return found
+
+
+def token_check(token: str, *, basic: bool = False) -> str:
+    """Return the token. Raise ValidationError, which does not quote it, if no request can carry it.
+
+    Basic credentials are encoded (RFC 7617), so any one line will do.
+    """
+    plain = token.isprintable() and (basic or (token.isascii() and " " not in token))
+    if not plain or not 0 < len(token) <= TOKEN_CHARS:
+        raise ValidationError(f"The token is one line of 1 to {TOKEN_CHARS} plain characters without spaces.")
+    return token
 
 
 def headers_sealed(headers: Mapping[str, str]) -> str | None:

@@ -17,6 +17,7 @@ from tasks_app.adcp.capabilities import VERSION_UNSUPPORTED
 from tasks_app.adcp.optional import merged, tool_of
 from tasks_app.adcp.tasks import CAPABILITIES_TOOL
 from tasks_app.adcp.types import Capabilities, Seen
+from tasks_app.desk import text
 from tasks_app.people.models import User
 from tasks_app.sellers.models import SECRET_COLUMNS, Seller
 from tasks_app.sellers.trust import shown, trust_record
@@ -106,6 +107,11 @@ def _otherwise(seller: Seller, heard: Mapping[str, Any]) -> list[str]:
         replays = heard["idempotency_ttl_s"] is not None
         words.append(f"It {'replays' if replays else 'no longer replays'} a repeated purchase")
     return words
+
+
+def read_refusal_keep(*, seller_id: uuid.UUID, refusal: str) -> None:
+    """Keep why a seller refuses our credentials; empty if it takes them."""
+    Seller.objects.filter(pk=seller_id).update(read_refusal=text.stated(refusal))
 
 
 @transaction.atomic

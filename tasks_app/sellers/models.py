@@ -88,6 +88,8 @@ class Seller(models.Model):
     adcp_version = models.CharField(max_length=20, blank=True, editable=False)
     tools = models.JSONField(default=list, editable=False)
     idempotency_ttl_s = models.PositiveIntegerField(null=True, editable=False)
+    # Why it refused our credentials when it was last asked; empty if it took them.
+    read_refusal = models.CharField(max_length=200, blank=True, editable=False)
     # Who accepted sending purchases to a seller that declares no idempotency: without
     # that none are sent (AdCP L1/security "Idempotency").
     idempotency_risk_accepted_by = models.CharField(max_length=80, blank=True, editable=False)
@@ -107,6 +109,7 @@ class Seller(models.Model):
 
     class Meta:
         ordering = ["name"]
+        permissions = [("accept_seller_risk", "Can accept that a repeated order may be booked twice")]
 
     def __str__(self) -> str:
         return self.name

@@ -9,15 +9,18 @@ from datetime import timedelta
 from typing import Any
 
 from tasks_app.desk import text
+from tasks_app.desk.explain import movers_words
 from tasks_app.desk.items import Item, plural
 from tasks_app.lifecycle.names import EntityName, link_to, namer_register
 from tasks_app.people.actors import actor_names
+from tasks_app.people.holders import roles_with
+from tasks_app.people.roles import DECIDE
 from tasks_app.sellers.columns import trusted_of
 from tasks_app.sellers.health import Breaker, Calls, Out, SellerHealth, WebhookRate, WebhookState
 from tasks_app.sellers.models import Account, Seller, TrustChange
 from tasks_app.sellers.selectors import seller_names
 from tasks_app.sellers.services import seller_abilities
-from tasks_app.sellers.trust import trust_waiting
+from tasks_app.sellers.trust import in_use, trust_deciding, trust_waiting
 
 _WEBHOOKS = {
     Seller.WebhookMode.RFC9421: ("RFC 9421", "signed with its own key"),
@@ -231,7 +234,23 @@ def waiting_data(row: Seller | Account) -> dict[str, Any]:
     if change is None:
         return {}
     by = change.asked_by
-    return {"waiting": change, "waiting_lines": trust_lines(change), "waiting_by": actor_names({by})[by]}
+    return {
+        "waiting": change,
+        "waiting_lines": trust_lines(change),
+        "waiting_by": actor_names({by})[by],
+        "waiting_agree": agreeing_words(change),
+    }
+
+
+def agreeing_words(change: TrustChange) -> str:
+    """Return who must agree to a change that waits, in a sentence; empty if nobody is asked at the moment."""
+    who = movers_words(trust_deciding(change))
+    return f"Who must agree: {who}." if who else ""
+
+
+def roles_that_agree(seller: Seller) -> str:
+    """Return which roles agree to a change of trust; empty if the seller is not in use and nobody must."""
+    return " or ".join(roles_with(DECIDE)) if in_use(seller) else ""
 
 
 def trust_lines(change: TrustChange) -> list[tuple[str, str, str]]:

@@ -19,12 +19,11 @@ from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.signatures.jwks import KeysError, fetch_jwks_uri
 from tasks_app.adcp.signatures.origins import same_origin
-from tasks_app.adcp.tasks import LIST_TOOL_NAMES
 from tasks_app.adcp.types import Capabilities
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.people.actors import SYSTEM, actor_ensure
 from tasks_app.people.models import Actor, User
-from tasks_app.people.roles import ADD_SELLER
+from tasks_app.people.roles import ACCEPT_RISK
 from tasks_app.sellers.accounts import account_save, account_switched, holdable, switched_off_words
 from tasks_app.sellers.columns import ACCOUNT_TRUST, SELLER_HANDLING, SELLER_ROTATED, SELLER_TRUST
 from tasks_app.sellers.headers import headers_opened, headers_sealed
@@ -38,7 +37,6 @@ from tasks_app.sellers.trust import (
     row_change,
     secret_ensure,
     shown,
-    trust_draft,
     trust_locked,
     trust_record,
     trust_waiting,
@@ -54,9 +52,6 @@ _SETTINGS = (
     *("name", "slots", "active", "jwks_url", "allow_private", "contact_email", "business_hours", "headers"),
     "status_tool",
 )
-# Reads of what is ours: the first that it has is tried when it is added.
-_TRIED = ("list_accounts", "get_media_buys", *LIST_TOOL_NAMES)
-_NOT_ANSWERED = ("auth-required", "failed", "rejected", "unknown")
 # What was given to one host and is no other's; a risk accepted for it goes as its address does (trust.py).
 _OF_THE_HOST: dict[str, Any] = {"token": None, "secret_headers": None, "jwks_url": ""}
 _OLDER = {
@@ -87,6 +82,7 @@ def seller_add(
     secret_headers: Mapping[str, str] | None = None,
     status_tool: str | None = None,
     account_in_reads: str | None = None,
+    new: bool = False,
     actor: Who = SYSTEM,
     reason: str = "",
 ) -> tuple[Seller, Capabilities]:
@@ -95,7 +91,8 @@ def seller_add(
 
     A token and secret headers that were kept are not sent to another host: with a new address come new ones,
     or none, and keys are looked for anew; nor does a risk count for it that was accepted for another. Raises
-    DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept.
+    DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept; with `new`, also for
+    the name of a seller that is there.
     """
     draft = _named(name) or Seller(slug=free_slug(name, url))
     known_at = (draft.url, draft.protocol)
@@ -127,7 +124,8 @@ def seller_add(
         values["jwks_url"] = draft.jwks_url = _published_keys(draft, capabilities)
     draft.capabilities = dict(capabilities.raw)
     draft.clean()
-    kept = _keep(draft, values, capabilities, known_at=known_at, actor=actor, reason=reason)
+    known_as = None if new else known_at
+    kept = _keep(draft, values, capabilities, known_at=known_as, actor=actor, reason=reason)
     return kept, capabilities
 
 
@@ -160,13 +158,13 @@ def _keep(
     values: Mapping[str, Any],
     capabilities: Capabilities,
     *,
-    known_at: tuple[str, str],
+    known_at: tuple[str, str] | None,
     actor: Who,
     reason: str,
 ) -> Seller:
     """Write a new seller, or change the one that the draft is of. `known_at`: the address and protocol it
-    had when it was decided what goes along with the new one. Raises ValidationError, also where it has
-    another by now: credentials for that would go to this one."""
+    had when it was decided what goes along with the new one; None if no seller may have the name. Raises
+    ValidationError, also where it has another by now: credentials for that would go to this one."""
     with connection.cursor() as cursor:  # one at a time: names and slugs that are free stay so
         cursor.execute("select pg_advisory_xact_lock(hashtext('flightdeck seller_add'))")
     kept = Seller.objects.select_for_update(no_key=True)
@@ -176,6 +174,8 @@ def _keep(
         seller = Seller(slug=free_slug(draft.name, draft.url), **values, **heard)
         secret_ensure(seller)
         seller_born(seller, actor, {"added": True})
+    elif known_at is None:
+        raise ValidationError({"name": "Another seller is called so."})
     elif seller.pk == draft.pk and (seller.url, seller.protocol) != known_at:
         raise ValidationError({"url": "somebody has changed its address meanwhile: ask it again"})
     else:
@@ -256,7 +256,7 @@ def seller_change(*, seller: Seller, change: SellerChange, actor: User) -> Made:
 
 def _risk(actor: User, *, accepted: bool) -> dict[str, Any]:
     """By whom and when; anybody who may change the seller takes it back. Raises ValidationError."""
-    if accepted and not actor.has_perm(ADD_SELLER):
+    if accepted and not actor.has_perm(ACCEPT_RISK):
         raise ValidationError({"risk_accepted": "Only an administrator accepts this risk."})
     return {
         "idempotency_risk_accepted_by": actor_ensure(user=actor).key if accepted else "",
@@ -377,41 +377,6 @@ def seller_abilities(seller: Seller) -> dict[str, bool]:
     can = {f"can {words}": bool(tools & {tool, *_OLDER.get(tool, ())}) for tool, words in WANTED.items()}
     can["replays a repeated purchase (idempotency)"] = seller.idempotency_ttl_s is not None
     return can
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried:
-    """What came of one read with our credentials; `tool` is empty where the seller has none to try,
-    `locked_out` where it does not take them."""
-
-    tool: str
-    answered: bool
-    words: str
-    locked_out: bool = False
-
-
-def seller_try(*, seller: Seller) -> Tried:
-    """Make one authenticated read, with what waits for a second person where something does."""
-    draft = trust_draft(seller)
-    tool = next((name for name in _TRIED if name in draft.tools), "")
-    if not tool:
-        return Tried(tool="", answered=False, words="it lists no tool that reads what is ours")
-    seen = asyncio.run(
-        client.call(
-            draft.endpoint(timeout_s=_DISCOVERY_TIMEOUT_S),
-            tool,
-            {"pagination": {"max_results": 1}},
-            secrets=draft.known_secrets,
-        )
-    )
-    answered = seen.kind == "answer" and seen.error is None and seen.status not in _NOT_ANSWERED
-    said = seen.error.message or seen.error.code if seen.error else seen.message or seen.status
-    return Tried(
-        tool=tool,
-        answered=answered,
-        words="answered" if answered else f"refused: {said}",
-        locked_out=seen.status == "auth-required",
-    )
 
 
 def seller_options(seller: Seller) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tasks_app.operations.models import Observation, Operation
 from tasks_app.operations.publish import publish_due
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.people.models import Advertiser
-from tasks_app.sellers.accounts import account_currency, natural_key
+from tasks_app.sellers.accounts import AccountRequest, account_currency, natural_key
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.services import account_add, account_change
@@ -421,7 +421,7 @@ def test_of_accounts_of_several_currencies_the_one_asked_for_is_ours_and_asked_f
     assert (account.reference, account.status) == ({"account_id": "acc-USD-UTC"}, "pending_approval")
     assert account_currency(account) == "USD"
 
-    again = account_ask(account, make_user("Ad Ops"))
+    again = account_ask(AccountRequest.again(account), make_user("Ad Ops"))
     (wanted,) = again.request["accounts"]
     assert (wanted["currency"], wanted["timezone"]) == ("USD", "UTC")
 

@@ -24,7 +24,7 @@ from tasks_app.operations.account_reads import accounts_read_due
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.people.actors import actor_key
-from tasks_app.sellers.accounts import AWAITED, ENDED, account_ask_again, natural_key
+from tasks_app.sellers.accounts import AWAITED, ENDED, AccountRequest, account_request, natural_key
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account
 from tasks_app.sellers.services import account_change
@@ -118,7 +118,7 @@ def test_who_asked_is_told_beside_ad_ops_and_once() -> None:
     asker = make_user("Administrator")
     account = approved_deal("rejected").account
     assert account is not None
-    account_ask_again(account, asker)
+    account_request(AccountRequest.again(account), asker)
     end(
         "sync_accounts",
         "completed",
@@ -146,25 +146,25 @@ def test_who_asked_is_told_beside_ad_ops_and_once() -> None:
 def test_it_is_asked_for_again_by_brand_and_operator_and_not_twice_at_once() -> None:
     account, asker = approved_deal("rejected").account, make_user("Administrator")
     assert account is not None
-    account_ask_again(account, asker)
+    account_request(AccountRequest.again(account), asker)
 
     asked = Operation.objects.get(task_type="sync_accounts")
     [wanted] = asked.request["accounts"]
     assert wanted["brand"] == {"domain": account.advertiser.brand_domain}
     assert (wanted["operator"], asked.requested_by) != ("", "system")
     with pytest.raises(ValidationError, match="asked already"):
-        account_ask_again(account, asker)
+        account_request(AccountRequest.again(account), asker)
     end("sync_accounts", "completed", {"accounts": [{"account_id": "acc-2", "status": "active"}]})
     account.refresh_from_db()
     assert (account.status, account.reference) == ("active", {"account_id": "acc-2"})
     with pytest.raises(ValidationError, match="is active"):
-        account_ask_again(account, asker)
+        account_request(AccountRequest.again(account), asker)
 
 
 def test_a_request_that_failed_at_the_seller_is_a_refusal_with_its_reasons() -> None:
     account = approved_deal("closed").account
     assert account is not None
-    account_ask_again(account, make_user("Administrator"))
+    account_request(AccountRequest.again(account), make_user("Administrator"))
     end("sync_accounts", "completed", {"accounts": [{"action": "failed", "errors": [WORDS]}]})
     account.refresh_from_db()
     assert (account.status, account.said["errors"][0]["suggestion"]) == ("rejected", "Name one.")

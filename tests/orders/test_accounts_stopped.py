@@ -25,7 +25,7 @@ from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
 from tasks_app.people.security_models import SecurityEvent
-from tasks_app.sellers.accounts import AWAITED, SWITCHED_OFF, account_ask_again
+from tasks_app.sellers.accounts import AWAITED, SWITCHED_OFF, AccountRequest, account_request
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account, Seller
 from tasks_app.sellers.services import account_change, account_hold
@@ -103,7 +103,7 @@ def test_nobody_asks_the_seller_around_it_and_everybody_reads_who_switched_it_of
     approved_deal("pending_approval")
     ops = by_person("suspended")
     with pytest.raises(ValidationError, match="Maya switched it off"):
-        account_ask_again(stored(), ops)
+        account_request(AccountRequest.again(stored()), ops)
     told_of = explain(str(stored().pk), ops).waiting_for
     assert "Maya switched it off" in told_of
     ops.is_staff = True

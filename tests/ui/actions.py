@@ -146,6 +146,7 @@ ACTIONS: dict[str, Action] = {
 ELSEWHERE = {
     roles.SEND_OPERATION: "operation-list of the matrix: a right request would call the seller",
     roles.CANCEL_DEAL: "test_deals_are_called_off_by_who_may",
+    roles.ACCEPT_RISK: "test_who_accepts_the_idempotency_risk_is_recorded",
     roles.USE_ASSISTANT: "assistant_ask of the matrix",
     roles.GOVERN_ASSISTANT: "assistantmode_add of the matrix",
 }

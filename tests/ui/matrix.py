@@ -110,7 +110,8 @@ EXPECTED: dict[str, Methods] = {
     **_desk("tasks_app_approvalpolicy", STAFF, listed=STAFF, change="D", add="D"),
     "admin:tasks_app_approvalpolicy_words": {"POST": "D"},
     **_desk("tasks_app_exchangerate", STAFF, listed=STAFF, add="D"),
-    **_desk("tasks_app_seller", STAFF, listed=STAFF, change=OPERATORS),  # added by a command
+    **_desk("tasks_app_seller", STAFF, listed=STAFF, change=OPERATORS, add=OPERATORS),
+    "admin:tasks_app_seller_ready": {"GET": STAFF},
     **_desk("tasks_app_account", STAFF, listed=STAFF, change="D", add="D"),
     **_desk("tasks_app_notification", STAFF, csv=False, listed=STAFF, change=STAFF),
     **_desk("tasks_app_teamwebhook", "D", csv=False, listed="D"),

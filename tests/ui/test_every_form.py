@@ -14,6 +14,7 @@ import pytest
 from django import forms
 from django.conf import settings
 from django.contrib import admin
+from django.urls import reverse
 
 from tasks_app.desk.drawn import DrawnForm
 from tests.ui import test_drawn_forms
@@ -33,7 +34,7 @@ CARRYING = {
     "desk/operation_pause.html": ["generation"],
     "desk/policy.html": ["version"],
     "desk/schedule.html": ["drawn_from"],
-    "desk/seller.html": ["drawn_from", "drawn_from", "shown"],
+    "desk/seller_settings.html": ["drawn_from", "drawn_from", "shown"],
     "desk/seller_waiting.html": ["shown"],
     "desk/team_webhooks.html": ["drawn_from"],
 }
@@ -42,7 +43,7 @@ TRIED = {
     "desk/list_tools.html": {"saved_filter", "saved_filter_deleted"},
     "desk/policy.html": {"policy"},
     "desk/schedule.html": {"schedule"},
-    "desk/seller.html": {"seller", "sellers_timing", "rotated"},
+    "desk/seller_settings.html": {"seller", "sellers_timing", "rotated"},
     "desk/seller_waiting.html": {"seller_withdrawn", "account_withdrawn"},
     "desk/team_webhooks.html": {"team_webhook"},
 }
@@ -82,7 +83,9 @@ ACTS = {
     "desk/schedule.html": (1, "runs, pauses or goes on"),
     "desk/second_factor.html": (2, "proves who it is; signs out"),
     "desk/second_factor_new.html": (2, "proves who it is; signs out"),
-    "desk/seller.html": (2, "asks it again; forgets what was learnt, by its name"),
+    "desk/seller.html": (1, "forgets what was learnt, by its name"),
+    "desk/seller_account_request.html": (1, "asks for an account; refused while one is asked for"),
+    "desk/seller_add.html": (1, "a new one; refused for a name that is taken"),
     "desk/team_webhooks.html": (1, "sends a trial"),
 }
 # Form classes of no row: a new one each time.
@@ -95,6 +98,8 @@ NEW = {
     "TokenForm": "each is a new row",
     "_MailForm": "what the person's forms share; and a link is asked for",
     "NewPersonForm": "each is a new row",
+    "NewSellerForm": "each is a new row",
+    "AccountRequestForm": "each is a new request",
     "TextForm": "what the parts of a brief share",
     "_RoleForm": "what the person's forms share",
     "_TurnForm": "each is a new row, which names the turn before (test_drawn_forms.py: kill_switch)",
@@ -173,7 +178,7 @@ def test_templates_alone_draw_forms() -> None:
 
 
 def test_every_form_of_a_row_is_a_drawn_form() -> None:
-    assert admin.site._registry  # every page's module is read by now
+    assert reverse("account")  # every page's module is read by now
     ours = {one for one in _below(forms.BaseForm) if one.__module__.partition(".")[0] in ROOMS}
     assert {one.__name__ for one in ours if not issubclass(one, DrawnForm)} == set(NEW)
 

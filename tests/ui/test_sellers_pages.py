@@ -366,7 +366,7 @@ def test_the_webhook_secret_is_rotated_and_never_shown(agency: Agency, client_of
     kept = Seller.objects.get(pk=seller.pk)
     assert kept.webhook_secret_previous == "s" * 40
     page = ops.get(address).content.decode()
-    assert "The secret before is accepted until" in page
+    assert "The previous secret is accepted until" in page
     assert not [secret for secret in ("s" * 40, str(kept.webhook_secret)) if secret in page]
     send(ops, address, {"rotate": "drop"})
     assert Seller.objects.get(pk=seller.pk).webhook_secret_previous is None

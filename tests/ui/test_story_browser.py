@@ -1,11 +1,10 @@
-"""One campaign through the real site: a buyer submits, an approver decides by keyboard, a seller answers over
-the wire, and the pages change by themselves."""
+"""One campaign through the real site, from a seller that Ad Ops add to a booked deal; the pages change by
+themselves."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from orders.models import Deal
 from tasks_app import days
 from tasks_app.approvals.models import Approval
 from tasks_app.people.models import User
-from tasks_app.sellers.services import seller_add
 from tests.database import Database, TestServer, point_django_at
 from tests.factories import make_advertiser, make_user
 from tests.fake_seller.driver import FakeSeller
@@ -28,7 +26,7 @@ from tests.ui.browser import ROOT, Desk, serving
 from tests.ui.pages import list_of, page_of
 
 pytestmark = pytest.mark.browser
-_PEOPLE = ("Buyer", "Approver")
+_PEOPLE = ("Buyer", "Approver", "Ad Ops")
 
 
 @pytest.fixture
@@ -44,7 +42,6 @@ def site(
     template_database: Database,
     django_db_setup: Database,
     django_db_blocker: DjangoDbBlocker,
-    seller: FakeSeller,
     chromium: Browser,
 ) -> Iterator[Desk]:
     """Web and workers as delivered, polling twenty times as often, and a browser."""
@@ -53,9 +50,7 @@ def site(
     try:
         with ProcessGroup() as group, django_db_blocker.unblock():
             point_django_at(database.urls.app)
-            # Playwright's event loop runs in this thread, and asking a seller runs one of its own.
-            with ThreadPoolExecutor(1) as apart:
-                apart.submit(_settle_in, seller).result()
+            _settle_in()
             group.start("worker", [sys.executable, "manage.py", "worker"], env=env, cwd=ROOT)
             url = serving(group, env)
             yield Desk(url=url, browser=chromium, login=_login)
@@ -65,15 +60,13 @@ def site(
         database_server.drop(database.name)
 
 
-def _settle_in(seller: FakeSeller) -> None:
-    """People of one team, their client, the seller as `add_seller` makes it known."""
+def _settle_in() -> None:
+    """Make the people of one team, and their client."""
     make_advertiser()
     for role in _PEOPLE:
         person = make_user(role, name=role.lower())
         person.is_staff = True
         person.save()
-    seller_add(name="Norrland", url=seller.url, protocol="mcp", token=seller.token, allow_private=True)
-    connections.close_all()
 
 
 def _login(role: str) -> Client:
@@ -84,7 +77,9 @@ def _login(role: str) -> Client:
     return client
 
 
-def test_from_brief_to_booked(site: Desk, seller: FakeSeller) -> None:
+def test_from_a_new_seller_to_a_booked_deal(site: Desk, seller: FakeSeller) -> None:
+    with site.looking("Ad Ops") as ops:
+        _add_seller(ops, seller)
     with site.looking("Buyer") as buyer, site.looking("Approver") as approver:
         _submit(buyer)
         campaign = buyer.url
@@ -101,6 +96,25 @@ def test_from_brief_to_booked(site: Desk, seller: FakeSeller) -> None:
         assert (deal.status, len(seller.books())) == ("booked", 1)
         buyer.goto(page_of(deal))
         expect(buyer.locator(".fd-head")).to_contain_text(deal.media_buy_id)
+
+
+def _add_seller(page: Page, seller: FakeSeller) -> None:
+    """Add the seller from Today, with a mistake on the way, and ask it for the client's account."""
+    page.goto("/admin/")
+    page.get_by_role("link", name="Add seller").click()
+    page.fill("[name=name]", "Norrland")
+    page.fill("[name=url]", seller.url)
+    page.fill("[name=token]", "not-the-token")
+    page.check("[name=allow_private]")
+    page.get_by_role("button", name="Ask and add the seller").click()
+    expect(page.locator("#id_token_error")).to_contain_text("does not accept our token")
+    expect(page.locator("[name=url]")).to_have_value(seller.url)
+    page.fill("[name=token]", seller.token)
+    page.get_by_role("button", name="Ask and add the seller").click()
+    expect(page.locator("#seller-answers")).to_contain_text("1 listed.")
+    expect(page.locator("#seller-ready")).to_contain_text("Before the first order")
+    page.get_by_role("button", name="Ask Norrland for an account").click()
+    expect(page.locator("#seller-ready")).to_contain_text("Ready to buy")
 
 
 def _submit(page: Page) -> None:

@@ -16,7 +16,7 @@ from campaigns.legacy.source import UnreadableSourceError
 from tasks_app.management.base import DeskCommand, refuse, table, user_named
 from tasks_app.people.models import Team, User
 
-_RIGHT = "tasks_app.add_seller"
+_RIGHT = "tasks_app.add_advertiser"
 
 
 class Command(DeskCommand):
@@ -65,7 +65,7 @@ class Command(DeskCommand):
 def _owner(options: dict[str, Any]) -> Owner:
     user = user_named(options["username"])
     if not user.has_perm(_RIGHT):
-        refuse(f"{user.username} may not add sellers, which an import does: name an administrator.")
+        refuse(f"{user.username} may not import: name an administrator.")
     if options["zone"] not in available_timezones():
         refuse(f"{options['zone']!r} is no time zone of the IANA database, such as America/New_York.")
     source = options["source"].strip()

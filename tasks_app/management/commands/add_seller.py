@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from argparse import BooleanOptionalAction
 from typing import Any
@@ -10,18 +9,18 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
 
-from tasks_app.adcp.addresses import AddressError, NameNotFoundError, check_url, resolve
 from tasks_app.adcp.types import Capabilities, DiscoveryError
 from tasks_app.management.base import DeskCommand, read_file, refuse, user_named
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.models import User
-from tasks_app.sellers.headers import headers_parse, secret_headers_parse
+from tasks_app.sellers.adding.advice import may_need_private
+from tasks_app.sellers.adding.probe import seller_try
+from tasks_app.sellers.headers import TOKEN_CHARS, headers_parse, secret_headers_parse, token_check
 from tasks_app.sellers.models import KEYS_ELSEWHERE, Seller, TrustChange
 from tasks_app.sellers.presenters import trust_lines
-from tasks_app.sellers.services import seller_abilities, seller_add, seller_options, seller_try
+from tasks_app.sellers.services import seller_abilities, seller_add, seller_options
 from tasks_app.sellers.trust import trust_waiting
 
-_MAX_TOKEN = 500
 _MAX_HEADERS = 10_000
 
 
@@ -110,24 +109,26 @@ class Command(DeskCommand):
         except ValidationError as error:
             refuse(_problems(error))
         except DiscoveryError as error:
-            refuse(f"{options['name']} was not added: {error}{'' if allow_private else _private_hint(url)}")
-        tried = seller_try(seller=seller)
+            private = not allow_private and may_need_private(error.error)
+            hint = ". A private address, or plain http, needs --allow-private." if private else ""
+            refuse(f"{options['name']} was not added: {error}{hint}")
         waits = trust_waiting(seller)
+        tried = seller_try(seller=seller, with_pending=waits is not None)
         self.answer(
             {
                 **_data(seller, capabilities),
                 "waits": dict(waits.after) if waits else {},
-                "read": {"tool": tried.tool, "answered": tried.answered, "words": tried.words},
+                "read": {"tool": tried.tool, "answered": tried.answered, "words": tried.result_text},
             },
             [
                 *_lines(seller, capabilities),
                 "One read with our credentials:",
-                f"  {tried.tool or 'none'}: {tried.words}",
+                f"  {tried.tool or 'none'}: {tried.result_text}",
                 *(_waiting_lines(waits) if waits else []),
             ],
         )
-        if tried.locked_out:
-            self.found(f"{seller.name} was kept, and does not take our credentials: {tried.words}")
+        if tried.credentials_refused:
+            self.found(f"{seller.name} was kept, and does not take our credentials: {tried.result_text}")
 
 
 def _actor(username: str | None) -> User | str:
@@ -140,12 +141,14 @@ def _actor(username: str | None) -> User | str:
 
 
 def _token(options: dict[str, Any]) -> str | None:
+    """Raise CommandError, ValidationError."""
+    basic = options["auth"] == Seller.AuthScheme.BASIC
     if options["token_file"] is None:
         token = options["token"]
-        return None if token is None else _checked(token)
-    kept = read_file(options["token_file"], limit=_MAX_TOKEN * 4, stdin=sys.stdin)
+        return None if token is None else token_check(token, basic=basic)
+    kept = read_file(options["token_file"], limit=TOKEN_CHARS * 4, stdin=sys.stdin)
     try:
-        return _checked(kept.decode().strip())
+        return token_check(kept.decode().strip(), basic=basic)
     except UnicodeDecodeError:
         refuse("The token is not text.")
 
@@ -158,30 +161,6 @@ def _secret_headers(name: str | None) -> dict[str, str] | None:
         return secret_headers_parse(read_file(name, limit=_MAX_HEADERS, stdin=sys.stdin).decode())
     except UnicodeDecodeError:
         refuse("The secret headers are not text.")
-
-
-def _checked(token: str) -> str:
-    """What can stand in an HTTP header; the token itself is never repeated."""
-    if not token or len(token) > _MAX_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        refuse(
-            f"The token is empty, longer than {_MAX_TOKEN} characters, or no single line of plain characters."
-        )
-    return token
-
-
-def _private_hint(url: str) -> str:
-    """What --allow-private would change, where it would change anything."""
-    if _may_reach(url, allow_private=True) and not _may_reach(url, allow_private=False):
-        return ". A private address, or plain http, needs --allow-private."
-    return ""
-
-
-def _may_reach(url: str, *, allow_private: bool) -> bool:
-    try:
-        host, port = check_url(url, allow_private=allow_private)
-        return bool(asyncio.run(resolve(host, port, allow_private=allow_private)))
-    except (AddressError, NameNotFoundError):
-        return False
 
 
 def _problems(error: ValidationError) -> str:

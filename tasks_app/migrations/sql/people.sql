@@ -99,6 +99,7 @@ create constraint trigger fd_rights_told after insert or update or delete on pub
 create function public.fd_heard(p_table text) returns text[] language sql immutable as $$
   select case p_table when 'tasks_app_seller' then
     '{capabilities,capabilities_at,capabilities_next_at,adcp_version,tools,idempotency_ttl_s,quirks,'
+    'read_refusal,'
     'webhook_paused_until,webhook_judged_since,webhook_checked_at}'::text[]
   else '{said,refused_reference,status_since,read_at,next_read_at,people_said_at,asked_at}'::text[] end
 $$;
