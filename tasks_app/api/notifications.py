@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from tasks_app.api.base import MayMark, RoomViewSet, StrictSerializer
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import render_moments
 from tasks_app.notifications.selectors import notifications_of, unread_latest, with_read
 from tasks_app.notifications.services import notifications_mark_read
 from tasks_app.people.models import User
@@ -24,6 +25,11 @@ class NotificationSerializer(serializers.ModelSerializer[Notification]):
     """One thing that people are told; `read`: by the viewer."""
 
     read = serializers.BooleanField(read_only=True)
+    body = serializers.SerializerMethodField()
+
+    def get_body(self, note: Notification) -> str:
+        """The text, with its moments in the viewer's time zone."""
+        return render_moments(note.body, self.context["request"].user.time_zone)
 
     class Meta:
         model = Notification

@@ -18,7 +18,7 @@ from django.db.models.functions import Cast, Concat
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.records import Delegation
-from tasks_app.desk import text
+from tasks_app.notifications.moments import moment_token
 from tasks_app.notifications.services import notify
 from tasks_app.people.actors import actor_ensure, actor_key
 from tasks_app.people.models import User
@@ -60,7 +60,7 @@ def delegation_create(
         made_by=actor_ensure(user=user).key,
         made_at=clock.now(),
     )
-    _tell(made, "made", f"{delegate} decides for {delegator}", made.reason)
+    _tell(made, "made", f"{delegate} decides for {delegator}", by=user)
     return made
 
 
@@ -76,7 +76,7 @@ def delegation_end(*, delegation_id: uuid.UUID, user: User) -> Delegation:
         raise DelegationRefusedError("It has ended already.")
     held.ended_at, held.ended_by = clock.now(), actor_ensure(user=user).key
     held.save(update_fields=["ended_at", "ended_by"])
-    _tell(held, "ended", f"{held.delegate} no longer decides for {held.delegator}", "")
+    _tell(held, "ended", f"{held.delegate} no longer decides for {held.delegator}", by=user)
     return held
 
 
@@ -212,19 +212,15 @@ def _overlapping(
     )
 
 
-def _tell(held: Delegation, what: str, title: str, reason: str) -> None:
-    for person in (held.delegate, held.delegator):
+def _tell(held: Delegation, what: str, title: str, *, by: User) -> None:
+    """Tell the two people, but not the one who did it."""
+    lasts = f"From {moment_token(held.starts_at)} to {moment_token(held.ends_at)}"
+    reason = held.reason if what == "made" else ""
+    for person in {held.delegate, held.delegator} - {by}:
         notify(
             kind=f"delegation_{what}",
             title=title,
-            body=". ".join(
-                part
-                for part in (
-                    f"From {text.moment_kept(held.starts_at)} to {text.moment_kept(held.ends_at)}",
-                    reason,
-                )
-                if part
-            ),
+            body=". ".join(part for part in (lasts, reason) if part),
             person=person,
             key=f"delegation:{held.pk}:{what}:{person.pk}",
         )

@@ -15,11 +15,11 @@ from tasks_app.approvals.lapsing import waits_on
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.policies import before_hold
 from tasks_app.approvals.policy_models import ApprovalEscalation
-from tasks_app.desk import text
 from tasks_app.desk.items import joined
 from tasks_app.lifecycle.errors import StaleVersionError
 from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import moment_token
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.roles import DECIDE
 from tasks_app.tracing import trace_id
@@ -95,8 +95,8 @@ def _put(approval: Approval, due_at: datetime, why: str, now: datetime) -> None:
     notify(
         kind="approval_escalated",
         title=f"{approval.title}: nobody has decided",
-        body=f"{approval.reference} has waited since {text.moment_kept(approval.created_at)}. {note}. "
-        f"It is due {text.moment_kept(due_at)}.",
+        body=f"{approval.reference} has waited since {moment_token(approval.created_at)}. {note}. "
+        f"It is due {moment_token(due_at)}.",
         level=Notification.Level.WARNING,
         about=About(type="approval", id=approval.pk),
         team=approval.team,

@@ -21,9 +21,9 @@ from tasks_app import clock
 from tasks_app.approvals.kinds import kinds_apart
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.presenters import opened_words
-from tasks_app.desk import text
 from tasks_app.lifecycle.names import EntityName, namer_register
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import moment_token
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.actors import actor_names
 from tasks_app.people.roles import DECIDE
@@ -121,7 +121,7 @@ def _about(group: list[Approval]) -> About:
 
 def _body(group: list[Approval]) -> str:
     asker = opened_words(group[0], actor_names(set(group[0].actors)))
-    lines = [f"{a.reference}: {a.title}. By {text.moment_kept(a.due_at)}." for a in group[:_LISTED]]
+    lines = [f"{a.reference}: {a.title}. By {moment_token(a.due_at)}." for a in group[:_LISTED]]
     if len(group) > _LISTED:
         lines.append(f"And {len(group) - _LISTED} more.")
     return "\n".join([f"Asked by {asker}.", *lines])

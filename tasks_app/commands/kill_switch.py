@@ -153,6 +153,7 @@ def kill_switch_set(
         level="alarm" if on else "info",
         team=team,
         right="" if team else "tasks_app.view_operation",
+        not_for=turned.actor,
         key=f"kill_switch:{turned.pk}",
     )
     return turned

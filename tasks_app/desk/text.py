@@ -133,7 +133,10 @@ def moment(at: datetime | None, zone: str = "") -> str:
 
 
 def moment_kept(at: datetime) -> str:
-    """Wed 18 Nov, 12:00 UTC: for texts that are kept, or read in several zones."""
+    """Wed 18 Nov, 12:00 UTC: for logs, errors and texts that are read in several zones.
+
+    In a notification use `notifications.moments.moment_token`.
+    """
     return f"{moment(at, 'UTC')} UTC"
 
 

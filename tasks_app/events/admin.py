@@ -103,4 +103,6 @@ class EventDeliveryAdmin(ListPage):
 def _face(delivery: EventDelivery) -> tuple[str, str]:
     if delivery.gave_up_at is not None:
         return "failed", "Gave up"
-    return ("running", "Retrying") if delivery.due_at else ("waiting", "Waiting behind")
+    if delivery.due_at is None:
+        return "waiting", "Waiting behind"
+    return ("running", "Retrying") if delivery.attempts else ("waiting", "Deferred")

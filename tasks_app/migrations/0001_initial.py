@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
                 ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
                 ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('time_zone', models.CharField(default='UTC', max_length=64)),
-                ('mail_notifications', models.BooleanField(default=False, help_text='One e-mail for each notification.', verbose_name='e-mail notifications')),
+                ('mail_notifications', models.BooleanField(default=False, help_text='Notifications come by e-mail too.', verbose_name='e-mail notifications')),
                 ('is_service', models.BooleanField(default=False, help_text='It uses the API with a token, and never decides.', verbose_name='service account')),
                 ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
                 ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
@@ -751,6 +751,7 @@ class Migration(migrations.Migration):
                 ('body', models.TextField(blank=True)),
                 ('subject_type', models.CharField(blank=True, max_length=32)),
                 ('subject_id', models.UUIDField(null=True)),
+                ('campaign_id', models.UUIDField(null=True)),
                 ('right', models.CharField(blank=True, max_length=80)),
                 ('roles', models.JSONField(default=list)),
                 ('not_for', models.CharField(blank=True, max_length=80)),
@@ -1755,6 +1756,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='notification',
             index=models.Index(fields=['subject_type', 'subject_id'], name='notification_by_subject'),
+        ),
+        migrations.AddIndex(
+            model_name='notification',
+            index=models.Index(condition=models.Q(('campaign_id__isnull', False)), fields=['campaign_id', '-id'], name='notification_by_campaign'),
         ),
         migrations.AddIndex(
             model_name='notification',

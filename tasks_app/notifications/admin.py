@@ -73,19 +73,20 @@ class NotificationAdmin(Page):
         return HttpResponseRedirect(reverse("admin:tasks_app_notification_changelist"))
 
     def _post(self, request: HttpRequest) -> HttpResponse:
-        """`read`: a notification's id, or "all"; `mail`: on or off."""
-        user, read, mail = viewer(request), request.POST.get("read", ""), request.POST.get("mail", "")
+        """`read`: ids of notifications, or "all"; `mail`: on or off."""
+        user, mail = viewer(request), request.POST.get("mail", "")
+        read = request.POST.getlist("read")[:_PAGE]
         if mail in ("on", "off"):
             user_mail_set(user=user, wanted=mail == "on")
             messages.success(
-                request, "You are mailed each notification." if mail == "on" else "You are mailed none."
+                request, "You are mailed notifications." if mail == "on" else "You are mailed none."
             )
-        elif read == "all":
+        elif read == ["all"]:
             messages.success(
                 request, f"{plural(notifications_mark_read(user=user), 'notification')} marked as read."
             )
-        elif key := _key(read):
-            notifications_mark_read(user=user, ids=[key])
+        elif read and all(keys := [_key(one) for one in read]):
+            notifications_mark_read(user=user, ids=[key for key in keys if key])
         else:
             return HttpResponseBadRequest("Say which notification was read, or whether to e-mail.")
         return HttpResponseRedirect(request.get_full_path())

@@ -30,6 +30,7 @@ class Notification(models.Model):
     body = models.TextField(blank=True)
     subject_type = models.CharField(max_length=32, blank=True)
     subject_id = models.UUIDField(null=True)
+    campaign_id = models.UUIDField(null=True)  # of the subject; notifications are bundled by it
     team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT)
     advertiser = models.ForeignKey(
         Advertiser, null=True, on_delete=models.PROTECT, db_index=False, related_name="+"
@@ -37,7 +38,7 @@ class Notification(models.Model):
     right = models.CharField(max_length=80, blank=True)
     roles = models.JSONField(default=list)
     person = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="+")
-    not_for = models.CharField(max_length=80, blank=True)  # the key of who asked and may not answer
+    not_for = models.CharField(max_length=80, blank=True)  # the key of who caused it, or may not answer
     nor_for = models.JSONField(default=list)  # keys of others who may not: who set off what is asked about
     # Told once: a second one with the same key is not made.
     key = models.CharField(max_length=200, unique=True, null=True)  # noqa: DJ001 (most have none)
@@ -48,6 +49,11 @@ class Notification(models.Model):
         indexes = [
             models.Index(fields=["team", "-id"], name="notification_by_team"),
             models.Index(fields=["subject_type", "subject_id"], name="notification_by_subject"),
+            models.Index(
+                fields=["campaign_id", "-id"],
+                name="notification_by_campaign",
+                condition=models.Q(campaign_id__isnull=False),
+            ),
             models.Index(
                 fields=["right", "-id"],
                 name="notification_by_right",

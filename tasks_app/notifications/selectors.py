@@ -109,7 +109,7 @@ def subject_links(notes: Iterable[Notification]) -> dict[uuid.UUID, str]:
 
 
 def mail_recipients(note: Notification) -> QuerySet[User]:
-    """Who asked to be mailed, is told this, and was not mailed it yet."""
+    """Return who asked to be mailed, is told this, and has neither been mailed nor read it."""
     people = User.objects.filter(is_active=True)
     if note.right:
         people = users_with(note.right)
@@ -124,7 +124,8 @@ def mail_recipients(note: Notification) -> QuerySet[User]:
     wanted = people.filter(mail_notifications=True, is_service=False).exclude(email="")
     barred = [actor_user(key) for key in (note.not_for, *note.nor_for) if key]
     wanted = wanted.exclude(pk__in=[user.pk for user in barred if user is not None])
-    return wanted.filter(~Exists(mailed)).distinct().order_by("pk")
+    read = NotificationRead.objects.filter(notification=note, user=OuterRef("pk"))
+    return wanted.filter(~Exists(mailed), ~Exists(read)).distinct().order_by("pk")
 
 
 def _stands_for(roles: list[str]) -> Q:

@@ -14,7 +14,7 @@ from tasks_app.ids import first_id_at
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of, notifications_unread
 from tasks_app.people.models import Team, User
-from tasks_app.people.scope import owner_of
+from tasks_app.people.scope import campaign_of, owner_of
 
 _TITLE_CHARS = Notification._meta.get_field("title").max_length or 200
 _AT_ONCE = 2000
@@ -49,18 +49,35 @@ def notify(
     nor_for: Collection[str] = (),
     key: str | None = None,
 ) -> bool:
-    """Tell a team, those of it who hold `right`, or all who do, in the caller's transaction; of them only who
-    has one of `roles`, where some are named; or one `person` alone. Never the actor `not_for` (a key),
-    nor those of `nor_for`. What
-    is about something of a team's is that team's, and heard by those who see `advertiser_id`'s, by default
-    that of what it is about; one `person` hears it as long as they see that. With a `key` it is told once,
-    however often it is said; answers whether it was told now. The event `notification.told` is written with
-    it. A title is one line. Raises ValueError when it is for nobody."""
+    """Write a notification, and the event `notification.told`, in the caller's transaction.
+
+    Args:
+        kind: What it is, such as "deal_failed".
+        title: One line.
+        body: Several lines; a moment in it is a `moments.moment_token`.
+        level: Info, warning or alarm.
+        about: Its subject, whose campaign it takes; also its team and advertiser, unless others are given.
+        team: The team that reads it; with `right` only its members who hold that.
+        advertiser_id: The advertiser that a reader must see.
+        right: The right that a reader must hold.
+        roles: Of these readers, only who has one of the roles.
+        person: The only reader, as long as they see the subject.
+        not_for: The key of an actor who does not read it: who caused it.
+        nor_for: Further keys of actors who do not.
+        key: With a key it is written once, however often it is asked for.
+
+    Returns:
+        Whether it was written now.
+
+    Raises:
+        ValueError: It is for nobody, or for a person and others.
+    """
     if person is None and team is None and not right:
         raise ValueError(f"{kind}: a notification is for a team, for who holds a right, or for a person")
     if person is not None and (team is not None or right):
         raise ValueError(f"{kind}: what is for one person is for nobody else")
     owner, advertiser = owner_of(about.type, about.id) if about else (None, None)
+    campaign = campaign_of(about.type, about.id) if about else None
     note = Notification(
         kind=kind,
         title=" ".join(title.split())[:_TITLE_CHARS],
@@ -68,6 +85,7 @@ def notify(
         level=level,
         subject_type=about.type if about else "",
         subject_id=about.id if about else None,
+        campaign_id=campaign,
         team_id=team.pk if team else owner,
         advertiser_id=advertiser_id or advertiser,
         right=right,
@@ -98,7 +116,7 @@ def notifications_mark_read(*, user: User, ids: list[uuid.UUID] | None = None) -
 
 
 def user_mail_set(*, user: User, wanted: bool) -> None:
-    """Keep whether `user` is mailed each notification."""
+    """Keep whether `user` is mailed notifications."""
     User.objects.filter(pk=user.pk).update(mail_notifications=wanted)
 
 

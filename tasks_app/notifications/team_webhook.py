@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from urllib.parse import urljoin
 
@@ -27,15 +28,16 @@ from tasks_app.adcp.outcome import retry_after_s
 from tasks_app.events.bus import Event, LaterError, subscribe
 from tasks_app.events.held import deliveries_hasten
 from tasks_app.lifecycle.transitions import exact
+from tasks_app.notifications.bundles import LEVELS, bundle_of, deliver_at, heading
 from tasks_app.notifications.mail import TOLD
 from tasks_app.notifications.models import Notification, TeamWebhook, TeamWebhookSent
+from tasks_app.notifications.moments import render_moments
 from tasks_app.notifications.selectors import subject_links
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import Team, User
 
 log = structlog.get_logger(__name__)
 ADMINISTERS = "tasks_app.change_team"
-_LEVELS = list(Notification.Level.values)  # from quiet to loud
 _LONGEST = 3000  # characters of a text; Slack takes 4,000 and shows fewer
 _LONGEST_URL = 1000
 _TIMEOUT_S, _MOST_BYTES = 10.0, 64 * 2**10
@@ -80,7 +82,7 @@ def team_webhook_set(
     """
     if not user.is_active or user.is_service or not user.has_perm(ADMINISTERS):
         raise TeamWebhookRefusedError("Administrators of teams set their webhooks.")
-    if level not in _LEVELS:
+    if level not in LEVELS:
         raise TeamWebhookRefusedError("There is no such level.")
     hook = TeamWebhook.objects.select_for_update().filter(team=team).first() or TeamWebhook(team=team)
     hook.url = url.strip() or hook.url
@@ -94,23 +96,29 @@ def team_webhook_set(
 
 
 def team_webhook_deliver(event: Event) -> None:
-    """Post one notification of a team that has a webhook and was not posted it. Raises NotPostedError, and
-    LaterError while the chat is left alone."""
+    """Post a notification of a team, with others of its campaign, once to the team's webhook.
+
+    Raises NotPostedError, and LaterError while it is deferred or the chat is left alone.
+    """
     note = Notification.objects.select_related("team").filter(pk=event.entity_id).first()
     if (
         note is None or note.team_id is None or note.person_id is not None
     ):  # forgotten meanwhile, or for operators, or for one person
         return
     hook = TeamWebhook.objects.filter(team=note.team_id, active=True).first()
-    if hook is None or _LEVELS.index(note.level) < _LEVELS.index(hook.level):
+    if hook is None or not _is_loud_enough(note, hook):
         return
     if TeamWebhookSent.objects.filter(notification=note).exists():
         return
     if hook.again_at is not None and clock.now() < hook.again_at:
         at = min(hook.again_at, clock.now() + _LOOK_AGAIN)
         raise LaterError(f"{_LEFT_ALONE}: {hook.failure}", at=at)
-    mended = _post(hook, text_of(note))
-    TeamWebhookSent.objects.get_or_create(notification=note, defaults={"at": clock.now()})
+    if clock.now() < deliver_at(note):
+        raise LaterError("deferred, to be bundled with others of its campaign", at=deliver_at(note))
+    bundle = _to_post(note, hook)
+    mended = _post(hook, text_of(bundle))
+    sent = [TeamWebhookSent(notification=one, at=clock.now()) for one in bundle]
+    TeamWebhookSent.objects.bulk_create(sent, ignore_conflicts=True)
     if mended:
         _hasten(hook)
 
@@ -121,12 +129,35 @@ def team_webhook_test(*, hook: TeamWebhook) -> None:
         _hasten(hook)
 
 
-def text_of(note: Notification) -> str:
-    """The words that are posted: level, title, text, where to look. What sellers say is among them."""
-    mark = "" if note.level == Notification.Level.INFO else f"{note.get_level_display()}: "
-    page = subject_links([note]).get(note.pk)
-    parts = [f"{mark}{note.title}", note.body[:_LONGEST], urljoin(settings.PUBLIC_URL, page) if page else ""]
-    return _escaped("\n".join(part for part in parts if part))
+def _to_post(note: Notification, hook: TeamWebhook) -> list[Notification]:
+    """Return the notification, and what else of its campaign was not posted and fits into one post."""
+    sent = TeamWebhookSent.objects.filter(notification__campaign_id=note.campaign_id)
+    known = {note.pk, *sent.values_list("notification", flat=True)}
+    found = [note]
+    for other in bundle_of(note):
+        is_told = other.team_id == note.team_id and other.person_id is None and _is_loud_enough(other, hook)
+        if other.pk not in known and is_told and len(text_of([*found, other])) <= _LONGEST:
+            found.append(other)
+    return found
+
+
+def _is_loud_enough(note: Notification, hook: TeamWebhook) -> bool:
+    return LEVELS.index(note.level) >= LEVELS.index(hook.level)
+
+
+def text_of(bundle: Sequence[Notification]) -> str:
+    """Return the words that are posted: level, title, text and where to look, of each notification.
+
+    What sellers say is among them, so mark-up of the chat is escaped. Moments are in UTC.
+    """
+    links = subject_links(bundle)
+    return _escaped("\n".join(_words_of(note, links.get(note.pk, "")) for note in bundle))
+
+
+def _words_of(note: Notification, page: str) -> str:
+    body = render_moments(note.body, "UTC")[:_LONGEST]
+    parts = [heading(note), body, urljoin(settings.PUBLIC_URL, page) if page else ""]
+    return "\n".join(part for part in parts if part)
 
 
 def _escaped(text: str) -> str:

@@ -21,6 +21,7 @@ from tasks_app.commands.services import CommandRefusedError
 from tasks_app.desk import text
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import moment_token
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations.account_refusals import NOT_FOUND, account_told
 from tasks_app.operations.converge import on_late_result
@@ -381,7 +382,7 @@ def _tell(account: Account, before: str) -> None:
     again = (
         "It can be asked for again on its page." if account.status == A.REJECTED and askable(account) else ""
     )
-    lines = [*account_words(account), f"{effect} {again}".rstrip(), account.setup_url]
+    lines = [*account_words(account, moment_token), f"{effect} {again}".rstrip(), account.setup_url]
     if account.switched_off_by:
         by = actor_names({account.switched_off_by})[account.switched_off_by]
         title = f"{by} {does} the account of {account.advertiser} with {account.seller}"
@@ -395,7 +396,13 @@ def _tell(account: Account, before: str) -> None:
         about=About(type="account", id=account.pk),
     )
     key = f"{KIND}:{account.pk}:{account.status}:{account.status_since.isoformat()}"
-    say(team=account.advertiser.team, right=STEER_OPERATION, not_for=account.requested_by, key=key)
+    say(
+        team=account.advertiser.team,
+        right=STEER_OPERATION,
+        not_for=account.requested_by,
+        nor_for=[account.switched_off_by] if account.switched_off_by else [],
+        key=key,
+    )
     asker = actor_user(account.requested_by)
-    if asker is not None:
+    if asker is not None and account.switched_off_by != account.requested_by:
         say(person=asker, key=f"{key}:{asker.pk}")

@@ -16,6 +16,7 @@ from tasks_app.desk import text
 from tasks_app.events.bus import Event, subscribe
 from tasks_app.lifecycle.names import EntityName, names_of
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import moment_token
 from tasks_app.notifications.services import About, notifications_forget, notify
 from tasks_app.operations.answer_stages import answer_of, answers_of
 from tasks_app.operations.estimates import estimate_of, estimate_words
@@ -72,16 +73,20 @@ def operation_tell(event: Event) -> None:
         about=About(type="operation", id=operation.pk),
         team=None if operators else operation.team,
         right=STEER_OPERATION if operators else "",
+        not_for=str(event.payload.get("actor", "")),
         key=_key(operation, event, status),
     )
     if operators and status in SETTLED:
-        _tell_asker(operation, told, ":".join(str(part) for part in event.dedup_id))
+        _tell_asker(operation, told, event)
 
 
-def _tell_asker(operation: Operation, told: Told, key: str) -> None:
-    """Who asked hears of the end too, where it is told to operators and they are none."""
-    asker = actor_user(asker_of("operation", operation.pk))
+def _tell_asker(operation: Operation, told: Told, event: Event) -> None:
+    """Tell who asked of the end too, unless they are operators, who are told already, or ended it."""
+    key = asker_of("operation", operation.pk)
+    asker = actor_user(key)
     if asker is None or asker.is_service or asker.has_perm(STEER_OPERATION):
+        return
+    if key == event.payload.get("actor"):
         return
     notify(
         kind="asked_operation",
@@ -90,7 +95,7 @@ def _tell_asker(operation: Operation, told: Told, key: str) -> None:
         level=told.level,
         about=About(type="operation", id=operation.pk),
         person=asker,
-        key=f"asked:{key}",
+        key=f"asked:{':'.join(str(part) for part in event.dedup_id)}",
     )
 
 
@@ -107,7 +112,7 @@ def _waiting(operation: Operation, since: datetime) -> Told:
         title=f"Waiting for {operation.seller.name}: {_what(operation)}",
         sentences=(
             f"Flightdeck waits for the answer of {operation.seller.name} to {_what(operation)}, "
-            f"since {text.moment_kept(since)}.",
+            f"since {moment_token(since)}.",
             _estimate(operation),
             _overdue_then(operation),
             _said(operation),
@@ -120,7 +125,7 @@ def _working(operation: Operation, since: datetime) -> Told:
         title=f"{operation.seller.name} is working on {_what(operation)}",
         sentences=(
             f"Flightdeck waits for the result of {_what(operation)} from {operation.seller.name}, "
-            f"since {text.moment_kept(since)}.",
+            f"since {moment_token(since)}.",
             _estimate(operation),
             _overdue_then(operation),
             _said(operation),
@@ -134,11 +139,11 @@ def _asks(operation: Operation, since: datetime) -> Told:
     us = operation.team or "Ad Ops"
     can_reply = answers.may_be_given(operation)
     needed = f"reply needed from {us}" if can_reply else f"{us} must write to the seller"
-    awaited = f"{operation.seller.name} asks us a question; {needed}. Asked {text.moment_kept(since)}."
+    awaited = f"{operation.seller.name} asks us a question; {needed}. Asked {moment_token(since)}."
     return Told(
         title=f"{operation.seller.name} asks about {_what(operation)}",
         sentences=(
-            answer.said(text.moment_kept) if answer else awaited,
+            answer.said(moment_token) if answer else awaited,
             _said(operation) or f"{operation.seller.name} did not say what it asks.",
             _overdue_then(operation),
         ),
@@ -149,13 +154,13 @@ def _asks(operation: Operation, since: datetime) -> Told:
 def _locked_out(operation: Operation, since: datetime) -> Told:
     answer = answer_of(operation)
     awaited = (
-        f"Credentials for {operation.seller.name} are needed from Ad Ops, since {text.moment_kept(since)}.",
+        f"Credentials for {operation.seller.name} are needed from Ad Ops, since {moment_token(since)}.",
         credentials_words(operation.seller),
     )
     return Told(
         title=f"{operation.seller.name} wants credentials for {_what(operation)}",
         sentences=(
-            *((answer.said(text.moment_kept),) if answer else awaited),
+            *((answer.said(moment_token),) if answer else awaited),
             _said(operation),
             _overdue_then(operation),
         ),
@@ -173,8 +178,8 @@ def _overdue(operation: Operation, since: datetime) -> Told:
         title=f"Overdue: {operation.seller.name} has not answered {_what(operation)}",
         sentences=(
             f"{operation.team or _DECIDERS} must decide: keep waiting or stop{asked}. "
-            f"Overdue since {text.moment_kept(since)}.",
-            f"Sent {text.moment_kept(operation.sent_at)}." if operation.sent_at else "",
+            f"Overdue since {moment_token(since)}.",
+            f"Sent {moment_token(operation.sent_at)}." if operation.sent_at else "",
             _estimate(operation),
             "The seller may still act; a late answer is still taken.",
         ),
@@ -259,15 +264,15 @@ def _estimate(operation: Operation) -> str:
 def _overdue_then(operation: Operation) -> str:
     if operation.deadline_at is None:
         return ""
-    return f"Overdue {text.moment_kept(operation.deadline_at)}; then a person is asked."
+    return f"Overdue {moment_token(operation.deadline_at)}; then a person is asked."
 
 
 def _ended(word: str, operation: Operation, at: datetime) -> str:
     if operation.sent_at is None:
-        return f"{word} {text.moment_kept(at)}; it was never sent."
+        return f"{word} {moment_token(at)}; it was never sent."
     took = text.duration(at - operation.sent_at)
     seen = f", seen by {operation.settled_by}" if operation.settled_by else ""
-    return f"{word} {text.moment_kept(at)}, {took} after it was sent{seen}."
+    return f"{word} {moment_token(at)}, {took} after it was sent{seen}."
 
 
 def _why(operation: Operation) -> str:

@@ -19,6 +19,7 @@ from django.db.models import Q, QuerySet
 from tasks_app import clock
 from tasks_app.desk import text
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import moment_token
 from tasks_app.notifications.services import About, notify
 from tasks_app.operations.sweep import chore_register
 from tasks_app.people.roles import STEER_OPERATION
@@ -180,7 +181,7 @@ def _pause(seller: Seller, rate: WebhookRate) -> None:
         kind="webhooks_paused",
         title=f"Webhooks of {seller.name} {'still do not come' if again else 'do not come'}: {looked_at}",
         body=f"{_share(rate)} Under {_percent(settings.WEBHOOK_RATE_MIN)} {looked_at} as if it sent none, "
-        f"until {text.moment_kept(until)}; then its webhooks are tried again. "
+        f"until {moment_token(until)}; then its webhooks are tried again. "
         "They are still registered, and taken when they come.",
         level=Notification.Level.WARNING,
     )

@@ -74,7 +74,7 @@ class User(AbstractUser):  # type: ignore[django-manager-missing]  # of knox, wh
     teams = models.ManyToManyField(Team, related_name="users", blank=True, through="Membership")
     time_zone = models.CharField(max_length=64, default="UTC")
     mail_notifications = models.BooleanField(
-        "e-mail notifications", default=False, help_text="One e-mail for each notification."
+        "e-mail notifications", default=False, help_text="Notifications come by e-mail too."
     )
     is_service = models.BooleanField(
         "service account", default=False, help_text="It uses the API with a token, and never decides."

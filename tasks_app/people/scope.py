@@ -24,6 +24,7 @@ from tasks_app.people.roles import ADMINISTRATOR
 M = TypeVar("M", bound=Model)
 _HELD = "_roles_held"
 _NESTED = 5  # a command of an operation of a job of a campaign
+_LEADS_TO_CAMPAIGN = frozenset({"campaign_id", "operation", "subject_type", "subject_id"})
 _ASKED = ("requested_by", "subject_type", "subject_id")
 _ANY_OF: dict[str, Any] = {"template": "%(expressions)s", "arg_joiner": " ?| "}
 
@@ -225,6 +226,24 @@ def owner_of(subject_type: str, subject_id: uuid.UUID | None) -> tuple[uuid.UUID
 def advertiser_of(subject_type: str, subject_id: uuid.UUID | None) -> uuid.UUID | None:
     """The advertiser of what a row is about, as `owner_of`."""
     return owner_of(subject_type, subject_id)[1]
+
+
+def campaign_of(subject_type: str, subject_id: uuid.UUID | None) -> uuid.UUID | None:
+    """Return the campaign of a subject: its own, its deal's, or that of what it is about; or None."""
+    for _ in range(_NESTED):
+        if subject_type == "campaign":
+            return subject_id
+        if subject_id is None or subject_type not in _owned:
+            return None
+        model: Any = apps.get_model(_owned[subject_type][0])
+        known = {field.name for field in model._meta.get_fields()} & _LEADS_TO_CAMPAIGN
+        row = (model._default_manager.filter(pk=subject_id).values(*known).first() if known else None) or {}
+        if row.get("campaign_id"):
+            return uuid.UUID(str(row["campaign_id"]))
+        operation = row.get("operation")
+        subject_type = "operation" if operation else row.get("subject_type", "")
+        subject_id = operation or row.get("subject_id")
+    return None
 
 
 def asker_of(subject_type: str, subject_id: uuid.UUID | None) -> str:

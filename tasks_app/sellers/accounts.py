@@ -220,10 +220,12 @@ def names_another(told: Mapping[str, Any], account: Account) -> str:
     return f"the seller's record names {account_name(told)}, not {own}"
 
 
-def account_words(account: Account) -> list[str]:
-    """What the seller says of the account, a sentence each: what to do, until when, its reasons and
-    suggestions."""
-    said = [str(account.said.get("message") or ""), _possible_until(account)]
+def account_words(account: Account, moment: Callable[[datetime], str] = text.moment_kept) -> list[str]:
+    """Return what the seller says of the account, a sentence each; `moment` writes a moment.
+
+    They say what to do, until when, its reasons and suggestions.
+    """
+    said = [str(account.said.get("message") or ""), _possible_until(account, moment)]
     for error in account.said.get("errors", ()):
         where = f" ({error['field']})" if error["field"] else ""
         said.append(f"{error['message'] or error['code']}{where}")
@@ -231,11 +233,11 @@ def account_words(account: Account) -> list[str]:
     return [words for words in said if words]
 
 
-def _possible_until(account: Account) -> str:
+def _possible_until(account: Account, moment: Callable[[datetime], str]) -> str:
     stated = account.said.get("expires_at")
     at = parse_time(stated)
     if at is not None:
-        return f"Possible until {text.moment_kept(at)}."
+        return f"Possible until {moment(at)}."
     return f"Possible until, as stated: {text.stated(stated)}." if stated else ""
 
 

@@ -9,8 +9,8 @@ from django.conf import settings
 
 from tasks_app import clock
 from tasks_app.days import start_of, today
-from tasks_app.desk import text
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import moment_token
 from tasks_app.notifications.services import About, notify
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.sellers.models import Seller
@@ -31,7 +31,7 @@ def unverified_alarm(
         kind="webhook_mode_mismatch" if mismatch else "webhook_unverified",
         level=Notification.Level.ALARM,
         title=f"{seller.name} {what}",
-        body=f"{count} refused since {text.moment_kept(since)}, among them with 401 {code}. "
+        body=f"{count} refused since {moment_token(since)}, among them with 401 {code}. "
         f"Registered: {seller.get_webhook_mode_display()}. "
         f"What was tried: {tried}. The seller or its registration is set up wrongly, or somebody stands in "
         f"between. On its page it may be set to something else: {instead}. Meanwhile "

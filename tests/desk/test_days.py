@@ -34,6 +34,7 @@ from tasks_app.approvals.telling import approvals_tell
 from tasks_app.desk import text
 from tasks_app.desk.explain import explain_row
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import render_moments
 from tests.campaigns.briefs import brief
 from tests.factories import make_deal, make_line, make_user
 from tests.orders.live import booked
@@ -278,7 +279,7 @@ def test_a_reminder_names_its_zone() -> None:
     with timezone.override(NEW_YORK):
         approvals_tell()
     note = Notification.objects.get(kind="approval_waits")
-    assert f"By {text.moment(asked.due_at, 'UTC')} UTC." in note.body
+    assert f"By {text.moment(asked.due_at, NEW_YORK)} New York." in render_moments(note.body, NEW_YORK)
 
 
 _ZONES = st.sampled_from(["UTC", NEW_YORK, "Asia/Tokyo", "Asia/Kathmandu", "Pacific/Apia"])

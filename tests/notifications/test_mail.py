@@ -121,7 +121,7 @@ def test_it_leads_nobody_where_they_may_not_go(
     leads_to = "/admin/tasks_app/webhookdelivery/"
     reader("asked", role, **fields)
     notify(kind="test", title="Told", about=About(type="test_refused", id=new_id()), team=make_team())
-    body = message(Notification.objects.get(), User.objects.get(username="asked")).body
+    body = message([Notification.objects.get()], User.objects.get(username="asked")).body
     assert re.findall(r"https://desk\.example(\S*)", str(body)) == leads
 
 

@@ -155,7 +155,7 @@ def test_each_person_says_whether_to_be_mailed(settings: Any) -> None:
     client.post(PAGE, {"mail": "on"})
     user.refresh_from_db()
     assert user.mail_notifications
-    assert "Each notification is also mailed to you" in read(client, PAGE)
+    assert "You are mailed too" in read(client, PAGE)
     settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
     assert "This installation sends no e-mail." in read(client, PAGE)
     client.post(PAGE, {"mail": "off"})

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +17,8 @@ from django.urls import reverse
 from tasks_app import clock
 from tasks_app.events.held import delivery_retry
 from tasks_app.events.models import EventDelivery
+from tasks_app.ids import new_id
+from tasks_app.notifications.bundles import WINDOW
 from tasks_app.notifications.models import Notification, TeamWebhook, TeamWebhookSent
 from tasks_app.notifications.services import About, notify
 from tasks_app.notifications.team_webhook import (
@@ -91,6 +93,20 @@ def test_only_the_teams_own_and_loud_enough(chat: Receiver) -> None:
     notify(kind="test", title="for deciders", level="alarm", team=make_team(), right=DECIDE)
     relay()
     assert texts(chat) == ["Alarm: for deciders"]
+
+
+def test_news_of_a_campaign_is_one_post_as_far_as_it_fits(chat: Receiver) -> None:
+    hook_to(chat)
+    about = About(type="campaign", id=new_id())
+    for title, body in (("First", ""), ("Second", ""), ("Third", "x" * 2999)):
+        notify(kind="test", title=title, body=body, about=about, team=make_team())
+    relay()
+    assert texts(chat) == []
+    with clock.injected(lambda: datetime.now(UTC) + WINDOW + timedelta(seconds=1)):
+        relay()
+    together, alone = texts(chat)
+    assert together == "First\nSecond"
+    assert alone.startswith("Third\n")
 
 
 def test_switched_off_it_is_posted_nothing(chat: Receiver) -> None:

@@ -12,6 +12,7 @@ from tasks_app import clock
 from tasks_app.adcp.types import Capabilities
 from tasks_app.desk.text import SPACE
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import render_moments
 from tasks_app.notifications.selectors import notifications_of
 from tasks_app.operations import policy
 from tasks_app.operations.asking import operation_ensure
@@ -162,7 +163,7 @@ def test_operators_are_told_what_is_done_and_until_when(seller: Seller, time: Cl
     webhooks_judge()
     (note,) = notifications_of(make_user("Ad Ops"))
     assert note.title == "Webhooks of Norrland Digital do not come: it is polled"
-    assert note.body == (
+    assert render_moments(note.body, "UTC") == (
         f"7 of the latest 10 operations were told of by webhook (70{SPACE}%). Under 80{SPACE}% it is polled "
         f"as if it sent none, until Wed{SPACE}18{SPACE}Nov, 13:10 UTC; then its webhooks are tried again. "
         "They are still registered, and taken when they come."

@@ -18,6 +18,7 @@ from tasks_app.events.bus import Event
 from tasks_app.lifecycle.models import OutboxEvent
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.notifications.models import Notification
+from tasks_app.notifications.moments import render_moments
 from tasks_app.notifications.selectors import notifications_of
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.models import Operation
@@ -65,7 +66,7 @@ def told(operation: Operation) -> Notification:
 
 
 def lines(note: Notification) -> list[str]:
-    return note.body.split("\n")
+    return render_moments(note.body, "UTC").split("\n")
 
 
 def test_submitted_says_what_is_awaited_from_whom_since_when_and_no_invented_time() -> None:
