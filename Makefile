@@ -91,7 +91,6 @@ settings: $(VENV)/.setup-dev ## forgotten migrations, settings fit for productio
 	@$(RUN) exec -- $(BIN)/python manage.py makemigrations --check --dry-run
 	@FLIGHTDECK_DEBUG=0 FLIGHTDECK_PUBLIC_URL=https://flightdeck.example FLIGHTDECK_HOSTS=flightdeck.example \
 		FLIGHTDECK_SECRET_KEY="$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(64))')" \
-		FLIGHTDECK_ORGANISATION="Halden & Marsh" FLIGHTDECK_ORGANISATION_DOMAIN=flightdeck.example \
 		$(BIN)/python manage.py check --deploy --fail-level WARNING
 
 bench: $(VENV)/.setup-bench $(VENV)/.setup-demo ## every ratio and whether it is within its bound; ROUNDS=1 ONLY="jobs pages"

@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from campaigns.acts import may_submit
 from campaigns.calendar.entries import Calendar, Entry, Wanted, calendar_of
 from campaigns.today import cards, money, sellers, state, trends
+from campaigns.today.first_steps import first_steps
 from campaigns.today.layouts import layout_of
 from campaigns.today.waits import Waits, waits_of
 from tasks_app import clock
@@ -75,6 +76,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "side": [f"desk/today_{name}.html" for name in layout.side],
         "today": Today(who),
         "may_submit": may_submit(who),
+        "first_steps": first_steps(who),
     }
 
 

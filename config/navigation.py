@@ -47,6 +47,7 @@ _RAIL: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Administration",
         (
             ("Assistant", "smart_toy", "tasks_app.assistantmode"),
+            ("House", "apartment", "tasks_app.house"),
             ("People", "person", "tasks_app.user"),
             ("Teams", "groups", "tasks_app.team"),
             ("Team webhooks", "forum", "tasks_app.teamwebhook"),
@@ -115,9 +116,9 @@ def _items(
 
 
 def _organisation(request: HttpRequest) -> str:
-    from django.conf import settings
+    from tasks_app.people.house import house_of
 
-    return str(settings.ORGANISATION_NAME)
+    return house_of(request).name
 
 
 UNFOLD: dict[str, Any] = {

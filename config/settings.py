@@ -29,6 +29,7 @@ from config.environment import (
 )
 from config.navigation import UNFOLD as UNFOLD
 from config.postgres import APP_ROLE, connection_hint, database_urls
+from tasks_app.domains import DOMAIN_HINT, is_domain
 from tasks_app.people.role_names import ROLE_NAMES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -382,14 +383,13 @@ FINAL_DELIVERY_DAYS = positive("FLIGHTDECK_FINAL_DELIVERY_DAYS", 30)
 for _limit in (RECONCILE_LIMIT_S, MIRROR_LIMIT_S):
     if _limit > QUEUE_TIMEOUT_S - 30:
         raise ImproperlyConfigured("FLIGHTDECK_RECONCILE_LIMIT_S and FLIGHTDECK_MIRROR_LIMIT_S: at most 90")
-# Who buys, as sellers are told: without it nothing starts, and on the embedded database nothing is sent.
-ORGANISATION_NAME = env.str("FLIGHTDECK_ORGANISATION", "").strip()
-ORGANISATION_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "").strip().lower()
-if ORGANISATION_DOMAIN and not re.fullmatch(
-    r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9-]{2,}", ORGANISATION_DOMAIN
-):
+# The house that `migrate` names while it has no name; administrators name and change it in the admin.
+HOUSE_NAME = env.str("FLIGHTDECK_ORGANISATION", "").strip()
+HOUSE_DOMAIN = env.str("FLIGHTDECK_ORGANISATION_DOMAIN", "").strip().lower()
+if (HOUSE_NAME or HOUSE_DOMAIN) and not (0 < len(HOUSE_NAME) <= 120 and is_domain(HOUSE_DOMAIN)):
     raise ImproperlyConfigured(
-        "FLIGHTDECK_ORGANISATION_DOMAIN is a domain like example.com, no address of a page"
+        "Set FLIGHTDECK_ORGANISATION to a name and FLIGHTDECK_ORGANISATION_DOMAIN to "
+        f"{DOMAIN_HINT}, or neither"
     )
 APPROVAL_TTL = timedelta(hours=24)
 # Who may decide is reminded so long before the deadline, of short ones when a quarter of the time is left.
@@ -438,7 +438,7 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail["EMAIL_HOST_USER"] or "", _mail["EM
 EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.get("EMAIL_USE_TLS", False), _mail.get("EMAIL_USE_SSL", False)
 EMAIL_FILE_PATH = _mail["EMAIL_FILE_PATH"] or None
 EMAIL_TIMEOUT = 10
-DEFAULT_FROM_EMAIL = env.str("FLIGHTDECK_MAIL_FROM", "flightdeck@" + (ORGANISATION_DOMAIN or "localhost"))
+MAIL_FROM = env.str("FLIGHTDECK_MAIL_FROM", "").strip()
 
 # --- assistant ----------------------------------------------------------------------------------
 # An OpenAI-compatible endpoint. Without one the built-in planner answers, and no text leaves the house.

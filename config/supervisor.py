@@ -23,6 +23,7 @@ from config.processes import ProcessError, ProcessGroup, interruptible
 BASE_DIR = Path(__file__).resolve().parent.parent
 DEFAULT_PORT = 8000
 DATABASE_LOOK_S = 1.0
+_REFUSED = 2  # exit code of commands, as in tasks_app.management.base
 _LONGEST_LOOK_S = 60.0  # apart, where it does not come back
 
 
@@ -49,6 +50,17 @@ def migrate(env: Mapping[str, str], *, base_dir: Path = BASE_DIR) -> None:
     environment = {**os.environ, **env, "FLIGHTDECK_DB_LOGIN": "owner"}
     if subprocess.run(command, check=False, cwd=base_dir, env=environment).returncode != 0:
         raise MigrationError("The database could not be migrated; the lines above say why.")
+
+
+def first_administrator_address(env: Mapping[str, str], *, base_dir: Path = BASE_DIR) -> str:
+    """Return the address that makes the first administrator, or "" if somebody has a login."""
+    command = [sys.executable, "manage.py", "first_administrator"]
+    done = subprocess.run(
+        command, check=False, cwd=base_dir, env={**os.environ, **env}, capture_output=True, text=True
+    )
+    if done.returncode not in (0, _REFUSED):
+        _say(f"the address of the first administrator is not known: {done.stderr.strip()}")
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def procfile(base_dir: Path = BASE_DIR) -> dict[str, list[str]]:
@@ -80,10 +92,15 @@ def run(port: int, *, base_dir: Path = BASE_DIR, home: Path | None = None) -> No
         with database(home) as env:
             _say("migrating")
             migrate(env, base_dir=base_dir)
+            if not os.environ.get("FLIGHTDECK_PUBLIC_URL"):
+                env = {**env, "FLIGHTDECK_PUBLIC_URL": f"http://127.0.0.1:{port}"}
+            first = first_administrator_address(env, base_dir=base_dir)
             try:
                 for name, command in procfile(base_dir).items():
                     group.start(name, command, env={**env, "PORT": str(port)}, cwd=base_dir, restart=True)
                 _say(f"http://127.0.0.1:{port}/ (Ctrl-C stops)")
+                if first:
+                    _say(f"nobody has a login yet; open this address once, within a day: {first}")
                 _look_after(group, home)
             finally:
                 _say("stopping")

@@ -15,6 +15,7 @@ from tasks_app.lifecycle.views import export_urls
 from tasks_app.metrics import metrics_view
 from tasks_app.notifications.bell import bell_view
 from tasks_app.paging import lists_adopt
+from tasks_app.people.first_administrator_page import urls as first_administrator_urls
 from tasks_app.people.password_views import urls as password_urls
 from tasks_app.people.views import urls as account_urls
 
@@ -30,6 +31,7 @@ urlpatterns = [
     path("admin/", include(desk_urls)),
     path("admin/account/", include(account_urls)),
     path("admin/", include(password_urls)),
+    path("admin/", include(first_administrator_urls)),
     path("admin/", admin.site.urls),
     path("calendar/", include(feed_urls)),
     path("api/v1/", include("config.api_urls")),

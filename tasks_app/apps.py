@@ -57,6 +57,7 @@ class TasksAppConfig(AppConfig):
         from tasks_app.operations import search as operations_search
         from tasks_app.operations.sweep import chore_register
         from tasks_app.people import access, gate, lockout, security, sessions
+        from tasks_app.people.house import house_after_migrate
         from tasks_app.people.scope import owned_register
         from tasks_app.reconciliation import actions, learnt, queue, retention, runs
         from tasks_app.reconciliation import explain as reconciliation_explain
@@ -72,6 +73,7 @@ class TasksAppConfig(AppConfig):
         private_networks_set(settings.PRIVATE_NETWORKS)
         rights_register(tables=role_rights.TABLES, doors=role_rights.DOORS)
         pre_migrate.connect(check_migration_files, sender=self, dispatch_uid="check_migration_files")
+        post_migrate.connect(house_after_migrate, sender=self, dispatch_uid="house_after_migrate")
         post_migrate.connect(rights_after_migrate, sender=self, dispatch_uid="rights_after_migrate")
         for kind in ("job", "approval"):
             owned_register(kind, f"tasks_app.{kind}")

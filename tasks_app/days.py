@@ -6,8 +6,9 @@ accident. Nothing else turns a moment into a day or a day into a moment (tests/d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from django.db.models.functions import TruncDate
 from django.utils import timezone
@@ -15,6 +16,11 @@ from django.utils import timezone
 from tasks_app import clock
 
 _INSTANT = timedelta(microseconds=1)
+
+
+def time_zones() -> Iterator[tuple[str, str]]:
+    """Return the choices of a form's field for an IANA time zone."""
+    return ((name, name.replace("_", " ")) for name in sorted(available_timezones()))
 
 
 def zone_of(name: str) -> ZoneInfo:

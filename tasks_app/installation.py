@@ -1,5 +1,5 @@
-"""What an installation needs before anything of it starts, outside debug: a person buys in its name, the
-database refuses what the application may not do, and every process can read what others encrypted.
+"""What an installation needs before anything of it starts, outside debug: the database refuses what the
+application may not do, and every process can read what others encrypted.
 
 Each lack is one sentence that says what to set. Processes stop with it (web, workers, commands, `migrate`);
 `check --deploy` names them all.
@@ -33,11 +33,10 @@ def start_lacks(*, as_owner: bool = False) -> list[str]:
         return [problem]
     if settings.DEBUG:
         return []
-    lacks = [*_house(trial=settings.DATABASE_URLS.embedded)]
     if settings.DB_LOGIN == "owner":
-        lacks += [] if as_owner else [_OWNER_WORKS]
+        lacks = [] if as_owner else [_OWNER_WORKS]
         return [*lacks, *roles_lacks()] or [*_role_made()]
-    lacks = [*lacks, *_one_role()] or [*_standing(), *_name(), *_keys()]
+    lacks = [*_one_role()] or [*_standing(), *_name(), *_keys()]
     if not lacks:
         field_key_keep()
     return lacks
@@ -51,7 +50,7 @@ def roles_lacks() -> list[str]:
 @register(Tags.security, deploy=True)
 def installation_is_whole(**_: Any) -> list[CheckMessage]:
     """All that would stop a start; of the database where it can be asked."""
-    lacks = [*_house(trial=False), *roles_lacks()]
+    lacks = roles_lacks()
     try:
         lacks += [*_standing(), *_keys()]
     except OperationalError as error:
@@ -63,20 +62,6 @@ def installation_is_whole(**_: Any) -> list[CheckMessage]:
 def role_of(url: str) -> str:
     """Whom a database's URL connects as; empty where it leaves that to the environment."""
     return unquote(urlsplit(url).username or "")
-
-
-def _house(*, trial: bool) -> Iterator[str]:
-    """On the embedded database one may look around; sellers are told nothing then (operations.asking)."""
-    for name, value, what in (
-        ("FLIGHTDECK_ORGANISATION", settings.ORGANISATION_NAME, "the name of the house that buys"),
-        (
-            "FLIGHTDECK_ORGANISATION_DOMAIN",
-            settings.ORGANISATION_DOMAIN,
-            "its domain, which sellers are told as the operator",
-        ),
-    ):
-        if not value and not trial:
-            yield f"{name} is not set: give {what}."
 
 
 def _no_owner() -> Iterator[str]:

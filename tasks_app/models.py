@@ -38,7 +38,7 @@ from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Observation, Operation
 from tasks_app.operations.pulse import SweepOutage, SweepPulse
-from tasks_app.people.models import Actor, Advertiser, Membership, Team, User
+from tasks_app.people.models import Actor, Advertiser, House, Membership, Team, User
 from tasks_app.people.security_models import LoginSession, RecoveryCode, SecondFactor, SecurityEvent
 from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Account, Seller, SellerBreaker, TrustChange
@@ -77,6 +77,7 @@ __all__ = [
     "EventWait",
     "ExchangeRate",
     "FieldKey",
+    "House",
     "Import",
     "Job",
     "KillSwitch",

@@ -59,6 +59,7 @@ TABLES: dict[str, May] = {
         columns=("expiry", "last_used_at"),
         delete="and revoked",
     ),
+    "tasks_app_house": May(insert="kept in the admin", update="kept in the admin"),
     "tasks_app_loginsession": May(insert="sign-ins", update="last seen, second factor", delete="signed out"),
     "tasks_app_recoverycode": May(
         insert="made with a second factor", update="used once", columns=("used_at",), delete="made anew"

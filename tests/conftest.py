@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from config.processes import ProcessGroup
-from tests.database import HOUSE, Database, TestServer, opened_server, point_django_at
+from tests.database import Database, TestServer, opened_server, point_django_at
 from tests.middleware import loaded_once
 from tests.owning import owning_follow
 from tests.support import forget_sellers, know_no_rules, wait_for_servers
@@ -114,11 +114,9 @@ def _no_second_factor() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _house() -> Iterator[None]:
-    """Who buys: processes of a test are told by their environment (`Database.env`)."""
-    name, domain = HOUSE.values()
-    # One click decides; the test of the second one says so.
-    with override_settings(ORGANISATION_NAME=name, ORGANISATION_DOMAIN=domain, APPROVAL_CONFIRM_ABOVE=10**9):
+def _no_second_click() -> Iterator[None]:
+    """One click decides; the test of the second one says so."""
+    with override_settings(APPROVAL_CONFIRM_ABOVE=10**9):
         yield
 
 
@@ -129,7 +127,7 @@ def _patient(django_test_environment: None) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _middleware_once(_no_second_factor: None, _house: None) -> Iterator[None]:
+def _middleware_once(_no_second_factor: None, _no_second_click: None) -> Iterator[None]:
     with loaded_once():
         yield
 

@@ -9,11 +9,11 @@ import yaml
 
 from campaigns.parsing import UnparseableBriefError, brief_parse
 from campaigns.services import BriefRefusedError
+from tasks_app.people.house import house
 from tasks_app.people.models import User
 
 _DEFAULT: dict[str, Any] = {
     "objective": {"goal": "reach", "kpi": "impressions", "target": 1000000},
-    "budget": {"currency": "USD"},
     "channels": [{"channel": "ctv", "weight": 60}, {"channel": "olv", "weight": 40}],
     "geography": {"countries": ["US"]},
 }
@@ -33,5 +33,5 @@ def text_of_brief(raw: Mapping[str, Any]) -> str:
 
 
 def default_brief(user: User) -> dict[str, Any]:
-    """Return the brief that a new form begins with, in the user's time zone."""
-    return {**_DEFAULT, "flight": {"zone": user.time_zone}}
+    """Return the brief that a new form begins with, in the house's currency and the user's time zone."""
+    return {**_DEFAULT, "budget": {"currency": house().currency}, "flight": {"zone": user.time_zone}}

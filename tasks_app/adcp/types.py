@@ -215,9 +215,9 @@ class Capabilities:
 
 
 class DiscoveryError(Exception):
-    """A seller could not be asked what it can do, or speaks no version of ours; the text says which and why.
+    """A seller did not say what it can do, or speaks no AdCP version of ours. The text says why.
 
-    `error` is the failed call's, None where every call was answered.
+    `error` is that of the failed call, None if every call was answered.
     """
 
     def __init__(self, text: str, error: WireError | None = None) -> None:
@@ -226,5 +226,5 @@ class DiscoveryError(Exception):
 
     @property
     def reason(self) -> str:
-        """What went wrong, without the name of the call."""
+        """The text without the name of the call."""
         return self.error.message or self.error.code if self.error else str(self)

@@ -55,7 +55,7 @@ class StartedOperation:
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
-    """What the page of one approval shows besides its evidence.
+    """Facts around one approval, for its page.
 
     Attributes:
         group: Ids of the subjects in the same campaign.

@@ -22,6 +22,7 @@ from tasks_app.commands.models import Command, KillSwitch, OutgoingMessage
 from tasks_app.commands.services import Wanted, command_run
 from tasks_app.events.bus import Event, subscribe, type_declare
 from tasks_app.lifecycle.transitions import Who
+from tasks_app.people.house import mail_sender
 from tasks_app.people.models import Team
 from tasks_app.sellers.models import Seller
 
@@ -124,6 +125,7 @@ def message_deliver(event: Event) -> None:
     mail = EmailMessage(
         subject=found.subject,
         body=found.body,
+        from_email=mail_sender(),
         to=[found.to],
         headers={"Message-ID": f"<{found.pk}@flightdeck>"},  # the same if it is sent once more
     )

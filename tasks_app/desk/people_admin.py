@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any
 
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django import forms
@@ -11,7 +11,8 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.db.models import Count, Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django_q.models import Failure, OrmQ, Success
 from django_q.models import Schedule as QueueSchedule
 from unfold.admin import ModelAdmin
@@ -22,9 +23,11 @@ from unfold.widgets import (
 
 from tasks_app.desk.drawn import DrawnAdmin, DrawnForm
 from tasks_app.desk.listing import ListPage
+from tasks_app.desk.page import viewer
 from tasks_app.people.agents import browser_of
 from tasks_app.people.lockout import address_of
-from tasks_app.people.models import Advertiser, Team, User
+from tasks_app.people.models import Advertiser, Team
+from tasks_app.people.rights import join_first_team
 from tasks_app.people.security import Kind, security_record
 from tasks_app.people.security_models import SecurityEvent
 
@@ -36,9 +39,17 @@ _CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
 class KeptPage(DrawnAdmin, ListPage):
-    """Written by whoever has the right. Nothing is deleted: the trail, deals and campaigns refer to it."""
+    """Written by whoever has the right. Nothing is deleted: the trail, deals and campaigns refer to it.
+
+    With `?next=today` in its address, the page of a new row leads back to Today.
+    """
 
     team_path = None
+
+    def response_post_save_add(self, request: HttpRequest, obj: Model) -> HttpResponse:
+        if request.GET.get("next") == "today":
+            return HttpResponseRedirect(reverse("admin:index"))
+        return super().response_post_save_add(request, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(ModelAdmin.has_add_permission(self, request))
@@ -47,7 +58,7 @@ class KeptPage(DrawnAdmin, ListPage):
         return bool(ModelAdmin.has_change_permission(self, request, obj))
 
 
-class _Recorded(KeptPage):
+class RecordedPage(KeptPage):
     """Each change is in the security log."""
 
     recorded_as: str
@@ -67,13 +78,18 @@ class _TeamForm(DrawnForm, forms.ModelForm):
 
 
 @admin.register(Team)
-class TeamAdmin(_Recorded):
+class TeamAdmin(RecordedPage):
     recorded_as = Kind.TEAM_CHANGED
     form = _TeamForm
     head = "Teams"
     subhead = "Each sees its own advertisers, campaigns and deals, and nobody else’s"
     list_display = ("name", "show_people", "show_advertisers")
     search_fields = ("name",)
+
+    def save_model(self, request: HttpRequest, obj: Team, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:
+            join_first_team(user=viewer(request), team=obj, address=address_of(request))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         rows = super().get_queryset(request)
@@ -124,7 +140,7 @@ class _AdvertiserForm(DrawnForm, forms.ModelForm):
 
 
 @admin.register(Advertiser)
-class AdvertiserAdmin(_Recorded):
+class AdvertiserAdmin(RecordedPage):
     """Its team is chosen once: what it bought stays with that team."""
 
     recorded_as = Kind.ADVERTISER_CHANGED
@@ -206,7 +222,7 @@ def _word(value: Any) -> str:
 def _record(request: HttpRequest, event: str, about: str, detail: dict[str, Any]) -> None:
     security_record(
         event=event,
-        actor=cast(User, request.user),
+        actor=viewer(request),
         about=about,
         detail=detail,
         address=address_of(request),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
-from zoneinfo import available_timezones
 
 from django import forms
 from django.contrib.auth.models import Group
@@ -17,19 +15,17 @@ from unfold.widgets import (
     UnfoldAdminSelectWidget,
 )
 
+from tasks_app.days import time_zones
 from tasks_app.desk.drawn import DrawnForm
+from tasks_app.people.house import house
+from tasks_app.people.logins import LOGIN_CHARS, login_of_mail
 from tasks_app.people.models import Membership, User
-
-_MOST_CHARS = 150  # of a login
-_NO_LOGIN = re.compile(r"[^\w.@+-]")
-
-
-def _zones() -> Iterator[tuple[str, str]]:
-    return ((name, name.replace("_", " ")) for name in sorted(available_timezones()))
 
 
 class _Zoned(forms.ModelForm):
-    time_zone = forms.ChoiceField(choices=_zones, widget=UnfoldAdminSelectWidget, initial="UTC")
+    time_zone = forms.ChoiceField(
+        choices=time_zones, widget=UnfoldAdminSelectWidget, initial=lambda: house().time_zone
+    )
 
 
 class _RoleForm(forms.ModelForm):
@@ -53,7 +49,7 @@ class _MailForm(forms.ModelForm):
     """The mail address of a person, which nobody else has."""
 
     email = forms.EmailField(
-        label="Mail address", required=False, max_length=_MOST_CHARS, widget=UnfoldAdminEmailInputWidget
+        label="Mail address", required=False, max_length=LOGIN_CHARS, widget=UnfoldAdminEmailInputWidget
     )
 
     def clean_email(self) -> str:
@@ -81,9 +77,7 @@ class NewPersonForm(_RoleForm, _MailForm, _Zoned):
         field = "first_name" if is_service else "email"
         if field in self.errors:
             return said
-        login = (
-            slugify(name)[:_MOST_CHARS] if is_service else _NO_LOGIN.sub("_", str(said.get("email")).lower())
-        )
+        login = slugify(name)[:LOGIN_CHARS] if is_service else login_of_mail(str(said.get("email")))
         _hold_name(login)
         if not login:
             missing = "Name the account." if is_service else "The invitation goes to this address."

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import available_timezones
 
 from django import forms
 from django.http import QueryDict
@@ -14,6 +12,7 @@ from django.utils import timezone
 
 from tasks_app import days
 from tasks_app.adcp.strict_json import MalformedBody, parse_typed
+from tasks_app.days import time_zones
 from tasks_app.desk.drawn import DrawnForm
 from tasks_app.jobs.recipes import recipes_startable
 from tasks_app.jobs.schedule import Schedule
@@ -26,10 +25,6 @@ _MAX_INPUTS = 20_000
 
 def _recipes() -> list[tuple[str, str]]:
     return [(one.name, one.title) for one in recipes_startable()]
-
-
-def _zones() -> Iterator[tuple[str, str]]:
-    return ((name, name.replace("_", " ")) for name in sorted(available_timezones()))
 
 
 class _WallClock(forms.DateTimeField):
@@ -66,7 +61,7 @@ class ScheduleForm(DrawnForm):
         label="Or by cron",
         help_text="Minute, hour, day of month, month, day of week: 0 9 * * mon-fri",
     )
-    zone = forms.ChoiceField(choices=_zones, initial="UTC", label="Time zone")
+    zone = forms.ChoiceField(choices=time_zones, initial="UTC", label="Time zone")
     missed = forms.ChoiceField(
         choices=Schedule.Missed.choices, label="Times that were missed", help_text="While no worker ran"
     )

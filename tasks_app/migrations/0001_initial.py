@@ -651,6 +651,20 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='House',
+            fields=[
+                ('id', models.PositiveSmallIntegerField(default=1, editable=False, primary_key=True, serialize=False)),
+                ('name', models.CharField(help_text='Your organisation, as on its invoices', max_length=120)),
+                ('domain', models.CharField(help_text='Sellers identify you by it, such as example.com. It stays once you have added a seller.', max_length=253)),
+                ('currency', models.CharField(default='USD', max_length=3)),
+                ('time_zone', models.CharField(default='UTC', max_length=64)),
+            ],
+            options={
+                'verbose_name_plural': 'house',
+                'constraints': [models.CheckConstraint(condition=models.Q(('pk', 1)), name='one_house')],
+            },
+        ),
+        migrations.CreateModel(
             name='Job',
             fields=[
                 ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
@@ -983,7 +997,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('event', models.CharField(choices=[('login', 'Signed in'), ('login_failed', 'Sign-in refused'), ('locked_out', 'Locked out'), ('logout', 'Signed out'), ('factor_added', 'Second factor set up'), ('factor_removed', 'Second factor removed'), ('factor_failed', 'Second factor refused'), ('recovery_used', 'Recovery code used'), ('password_link', 'Link to set a password made'), ('password_changed', 'Password changed'), ('rights_changed', 'Rights changed'), ('team_changed', 'Team changed'), ('advertiser_changed', 'Advertiser changed'), ('seller_changed', 'Seller changed'), ('seller_asked', 'Change of a seller asked for'), ('seller_refused', 'Change of a seller not made'), ('account_told', 'Account changed by its seller'), ('exported', 'Exported'), ('token_made', 'API token made'), ('token_revoked', 'API token revoked'), ('sessions_ended', 'Sessions ended')], max_length=24)),
+                ('event', models.CharField(choices=[('login', 'Signed in'), ('login_failed', 'Sign-in refused'), ('locked_out', 'Locked out'), ('logout', 'Signed out'), ('factor_added', 'Second factor set up'), ('factor_removed', 'Second factor removed'), ('factor_failed', 'Second factor refused'), ('recovery_used', 'Recovery code used'), ('password_link', 'Link to set a password made'), ('password_changed', 'Password changed'), ('rights_changed', 'Rights changed'), ('house_changed', 'House changed'), ('team_changed', 'Team changed'), ('advertiser_changed', 'Advertiser changed'), ('seller_changed', 'Seller changed'), ('seller_asked', 'Change of a seller asked for'), ('seller_refused', 'Change of a seller not made'), ('account_told', 'Account changed by its seller'), ('exported', 'Exported'), ('token_made', 'API token made'), ('token_revoked', 'API token revoked'), ('sessions_ended', 'Sessions ended')], max_length=24)),
                 ('actor', models.CharField(blank=True, max_length=80)),
                 ('actor_name', models.CharField(blank=True, max_length=160)),
                 ('about', models.CharField(blank=True, max_length=200)),

@@ -23,6 +23,7 @@ from tasks_app.notifications.bundles import bundle_heading, bundle_of, deliver_a
 from tasks_app.notifications.models import Notification, NotificationMail
 from tasks_app.notifications.moments import render_moments
 from tasks_app.notifications.selectors import mail_recipients, subject_links
+from tasks_app.people.house import mail_sender
 from tasks_app.people.models import User
 
 log = structlog.get_logger(__name__)
@@ -111,6 +112,7 @@ def message(bundle: Sequence[Notification], person: User) -> EmailMessage:
     return EmailMessage(
         subject=bundle_heading(bundle),
         body="\n\n".join([*parts, _ending(uses_admin)]),
+        from_email=mail_sender(),
         to=[person.email],
         headers={"Auto-Submitted": "auto-generated"},
     )

@@ -133,8 +133,6 @@ def operation_let_go(operation: Operation) -> None:
 
 def seller_refusal(seller: Seller, task_type: str, *, though_off: bool = False) -> str:
     """Why a seller is not asked for such a task; empty when it may be. `though_off`: a person said so."""
-    if not settings.ORGANISATION_DOMAIN:  # a trial on the embedded database: elsewhere nothing would start
-        return "Sellers are told who buys: set FLIGHTDECK_ORGANISATION and FLIGHTDECK_ORGANISATION_DOMAIN"
     shut = seller.shut(mutates=task_type not in READS, though_off=though_off)
     return shut or seller.lacks(task_type)
 

@@ -14,6 +14,7 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from tasks_app import clock
+from tasks_app.people.house import house, mail_sender
 from tasks_app.people.models import User
 from tasks_app.people.security import Kind, security_record
 from tasks_app.people.security_models import SecurityEvent
@@ -21,9 +22,9 @@ from tasks_app.people.security_models import SecurityEvent
 log = structlog.get_logger(__name__)
 _PAUSE = timedelta(minutes=5)
 _NO_MAIL = "django.core.mail.backends.dummy.EmailBackend"
-_TEXT = """{name},
+_TEXT = """{person},
 
-open this page to set your password for Flightdeck at {house}:
+open this page to set your password for {product}:
 
 {link}
 
@@ -79,9 +80,10 @@ def _password_link(user: User) -> str:
 
 
 def _send(user: User, link: str) -> bool:
+    name = house().name
     text = _TEXT.format(
-        name=user,
-        house=settings.ORGANISATION_NAME,
+        person=user,
+        product=f"Flightdeck at {name}" if name else "Flightdeck",
         link=link,
         login=user.username,
         days=settings.PASSWORD_RESET_TIMEOUT // 86_400,
@@ -89,6 +91,7 @@ def _send(user: User, link: str) -> bool:
     message = EmailMessage(
         subject="Set your password for Flightdeck",
         body=text,
+        from_email=mail_sender(),
         to=[user.email],
         headers={"Auto-Submitted": "auto-generated"},
     )

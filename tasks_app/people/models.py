@@ -14,6 +14,30 @@ from tasks_app.alike import as_seen
 from tasks_app.ids import new_id
 
 
+class House(models.Model):
+    """The organisation that buys. There is one row, or none before it was named.
+
+    `domain` identifies it to sellers (AdCP's operator). `currency` and `time_zone` are the defaults of new
+    briefs and people.
+    """
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    name = models.CharField(max_length=120, help_text="Your organisation, as on its invoices")
+    domain = models.CharField(
+        max_length=253,
+        help_text="Sellers identify you by it, such as example.com. It stays once you have added a seller.",
+    )
+    currency = models.CharField(max_length=3, default="USD")
+    time_zone = models.CharField(max_length=64, default="UTC")
+
+    class Meta:
+        verbose_name_plural = "house"
+        constraints = [models.CheckConstraint(condition=models.Q(pk=1), name="one_house")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Team(models.Model):
     """Owns campaigns, jobs, approvals; people see what their teams own."""
 

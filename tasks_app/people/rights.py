@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from tasks_app.people.access import access_end
-from tasks_app.people.models import Membership, User
+from tasks_app.people.models import Membership, Team, User
 from tasks_app.people.second_factor import ENROL, factor_state
 from tasks_app.people.security import Kind, security_record
 from tasks_app.people.sessions import sessions_drop
@@ -81,3 +81,11 @@ def rights_changed(*, user: User, before: dict[str, Any], by: User | str, addres
     for listener in _listeners:
         listener(user)
     return True
+
+
+def join_first_team(*, user: User, team: Team, address: str | None) -> None:
+    """Make the user, who has added this team, a member of it if they have no team yet."""
+    if user.memberships.exists():
+        return
+    with rights_recorded(user, by=user, address=address):
+        Membership.objects.create(user=user, team=team)

@@ -43,7 +43,13 @@ VIEW_SECURITY_LOG = "tasks_app.view_securityevent"
 USE_ASSISTANT = "tasks_app.use_assistant"
 GOVERN_ASSISTANT = "tasks_app.govern_assistant"
 VIEW_TURNS = "tasks_app.view_assistantturn"
-_PEOPLE = ("tasks_app.view_user", "tasks_app.view_team", "tasks_app.view_advertiser", "auth.view_group")
+_PEOPLE = (
+    "tasks_app.view_house",
+    "tasks_app.view_user",
+    "tasks_app.view_team",
+    "tasks_app.view_advertiser",
+    "auth.view_group",
+)
 _COMMANDS = ("tasks_app.view_command", "tasks_app.view_killswitch")
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -103,7 +109,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         VIEW_TURNS,
         *(
             f"tasks_app.{verb}_{model}"
-            for model in ("user", "team", "advertiser", "seller", "account")
+            for model in ("house", "user", "team", "advertiser", "seller", "account")
             for verb in ("view", "add", "change")
         ),
         "auth.view_group",

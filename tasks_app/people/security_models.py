@@ -29,6 +29,7 @@ class SecurityEvent(models.Model):
         PASSWORD_LINK = "password_link", "Link to set a password made"
         PASSWORD_CHANGED = "password_changed", "Password changed"
         RIGHTS_CHANGED = "rights_changed", "Rights changed"
+        HOUSE_CHANGED = "house_changed", "House changed"
         TEAM_CHANGED = "team_changed", "Team changed"
         ADVERTISER_CHANGED = "advertiser_changed", "Advertiser changed"
         SELLER_CHANGED = "seller_changed", "Seller changed"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -22,6 +21,7 @@ from tasks_app.adcp.values import identity_of, parse_time
 from tasks_app.desk import text
 from tasks_app.money import is_currency
 from tasks_app.people.actors import actor_key, actor_names
+from tasks_app.people.house import house
 from tasks_app.people.models import Actor, Advertiser, User
 from tasks_app.sellers.models import SELLER_HEAVY, Account, Seller
 
@@ -132,7 +132,7 @@ def switched_off_words(account: Account, off_by: str = "") -> str:
 
 def natural_key(advertiser: Advertiser) -> dict[str, Any]:
     """The account of an advertiser with any seller, by brand and operator (AdCP core/account-ref)."""
-    return {"brand": {"domain": advertiser.brand_domain}, "operator": settings.ORGANISATION_DOMAIN}
+    return {"brand": {"domain": advertiser.brand_domain}, "operator": house().domain}
 
 
 class AccountNotWantedError(ValueError):
@@ -162,8 +162,12 @@ def account_wanted(advertiser: Advertiser, seller: Seller, *, currency: str, zon
 
 @dataclass(frozen=True, kw_only=True)
 class AccountBinding:
-    """What a seller binds an account to: one currency; one of the time zones, None if the buyer has no
-    choice of one."""
+    """How a seller limits an account.
+
+    Attributes:
+        currency: Whether the account has one currency for good.
+        zones: The time zones that the buyer chooses from; None if the buyer has no choice.
+    """
 
     currency: bool
     zones: list[str] | None

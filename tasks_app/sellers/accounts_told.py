@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
 from pydantic import ValidationError as WireError
 
@@ -21,6 +20,7 @@ from tasks_app.adcp.account_keys import account_key, names_more, natural_referen
 from tasks_app.adcp.values import identity_of
 from tasks_app.desk import text
 from tasks_app.money import is_currency
+from tasks_app.people.house import house
 from tasks_app.people.models import Advertiser
 from tasks_app.people.security import Kind
 from tasks_app.sellers.accounts import ENDED, A, account_save, mapping_of, natural_key
@@ -216,6 +216,6 @@ def _web_address(value: Any) -> str:
 
 def _billed(advertiser: Advertiser, party: str) -> str:
     """Who gets the invoice, by name: AdCP says which party (enums/billing-party), not who that is."""
-    ours = settings.ORGANISATION_NAME
+    ours = house().name
     names = {"operator": ours, "agent": ours, "advertiser": advertiser.name, "brand": advertiser.name}
     return str(names.get(party) or party)[:120]

@@ -35,8 +35,58 @@ _SHOWN = (
 )
 
 
-class SellerForm(DrawnForm):
+class AgentForm(forms.Form):
+    """Fields of a new seller that its settings have too."""
+
+    headers = forms.CharField(
+        required=False,
+        max_length=6000,
+        label="Headers",
+        help_text="Sent with every request, such as a tenant: one Name: value per line",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+    secret_headers = forms.CharField(
+        required=False,
+        max_length=6000,
+        label="Secret headers",
+        help_text="Such as the key of a gateway. They are stored encrypted.",
+        widget=forms.Textarea(attrs={"rows": 2, "autocomplete": "new-password"}),
+    )
+    jwks_url = forms.URLField(
+        required=False,
+        max_length=500,
+        label="Address of its keys (JWKS)",
+        assume_scheme="https",
+        help_text="For RFC 9421",
+    )
+    allow_private = forms.BooleanField(
+        required=False,
+        label="The agent runs in a private network",
+        help_text="Allows plain http, and addresses in the networks of FLIGHTDECK_PRIVATE_NETWORKS.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            if not isinstance(field.widget, forms.CheckboxInput | forms.RadioSelect):
+                field.widget.attrs["class"] = "fd-in below"
+
+    def clean_headers(self) -> dict[str, str]:
+        """Return the headers as they are stored."""
+        return headers_parse(self.cleaned_data["headers"])
+
+    def clean_secret_headers(self) -> dict[str, str]:
+        """Return the secret headers by name."""
+        return secret_headers_parse(self.cleaned_data["secret_headers"])
+
+
+class SellerForm(AgentForm, DrawnForm):
     """The settings card of a seller's page. The token is written, never shown."""
+
+    field_order = (
+        *("name", "slots", "active", "auth_scheme", "token", "forget_token", "headers", "secret_headers"),
+        *("forget_secret_headers", "webhook_mode", "jwks_url", "allow_private"),
+    )
 
     name = forms.CharField(max_length=120)
     slots = forms.IntegerField(
@@ -57,13 +107,6 @@ class SellerForm(DrawnForm):
     forget_token = forms.BooleanField(
         required=False, label="Remove the token", help_text="No call carries it from then on"
     )
-    headers = forms.CharField(
-        required=False,
-        max_length=6000,
-        label="Headers",
-        help_text="Sent with every request, such as a tenant: one Name: value per line",
-        widget=forms.Textarea(attrs={"rows": 2}),
-    )
     secret_headers = forms.CharField(
         required=False,
         max_length=6000,
@@ -78,18 +121,6 @@ class SellerForm(DrawnForm):
     )
     webhook_mode = forms.ChoiceField(
         required=False, choices=Seller.WebhookMode.choices, label="How it proves its webhooks"
-    )
-    jwks_url = forms.URLField(
-        required=False,
-        max_length=500,
-        label="Address of its keys (JWKS)",
-        assume_scheme="https",
-        help_text="For RFC 9421",
-    )
-    allow_private = forms.BooleanField(
-        required=False,
-        label="The agent runs in a private network",
-        help_text="Allows plain http, and addresses in the networks of FLIGHTDECK_PRIVATE_NETWORKS",
     )
     status_tool = forms.CharField(
         required=False,
@@ -122,12 +153,6 @@ class SellerForm(DrawnForm):
         required=False, max_length=500, label="Reason", help_text="For the person who must agree, if one must"
     )
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            if not isinstance(field, forms.BooleanField):
-                field.widget.attrs["class"] = "fd-in below"
-
     @classmethod
     def of(cls, seller: Seller, said: QueryDict | None = None) -> SellerForm:
         """The form as the seller stands, and what was said in it."""
@@ -140,14 +165,6 @@ class SellerForm(DrawnForm):
         # A token, or the word that a risk is taken, is for the host that the page named.
         form.beside = {"address": f"{seller.protocol} {seller.url}", "credentials": secrets}
         return form
-
-    def clean_headers(self) -> dict[str, str]:
-        """As they are stored."""
-        return headers_parse(self.cleaned_data["headers"])
-
-    def clean_secret_headers(self) -> dict[str, str]:
-        """Empty: the stored ones stay."""
-        return secret_headers_parse(self.cleaned_data["secret_headers"])
 
     def clean_business_hours(self) -> dict[str, Any]:
         """As they are stored."""

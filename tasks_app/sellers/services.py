@@ -22,6 +22,7 @@ from tasks_app.adcp.signatures.origins import same_origin
 from tasks_app.adcp.types import Capabilities
 from tasks_app.lifecycle.transitions import Who
 from tasks_app.people.actors import SYSTEM, actor_ensure
+from tasks_app.people.house import NO_HOUSE, is_house_named
 from tasks_app.people.models import Actor, User
 from tasks_app.people.roles import ACCEPT_RISK
 from tasks_app.sellers.accounts import account_save, account_switched, holdable, switched_off_words
@@ -94,6 +95,8 @@ def seller_add(
     DiscoveryError (nothing is kept) and ValidationError for values that cannot be kept; with `new`, also for
     the name of a seller that is there.
     """
+    if not is_house_named():
+        raise ValidationError(NO_HOUSE)
     draft = _named(name) or Seller(slug=free_slug(name, url))
     known_at = (draft.url, draft.protocol)
     given: dict[str, Any] = {

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.postgres.own_roles import RIGHTS_ABOVE
 from tests.commands.running import Ran, run, started
-from tests.database import HOUSE, Database, TestServer
+from tests.database import Database, TestServer
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ def own(
         "ADMIN_DATABASE_URL": f"postgresql://postgres@:5432/postgres?host={host}",
         "FLIGHTDECK_DB_ROLE": made.app,
         "FLIGHTDECK_EMBEDDED": "0",
-        **HOUSE,
     }.items():
         monkeypatch.setenv(name, value)
     yield made

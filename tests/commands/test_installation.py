@@ -13,16 +13,13 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import OperationalError
-from django.test import override_settings
 from psycopg import sql
 
 from config import edge, postgres
 from tasks_app.field_keys import FieldKey
-from tasks_app.operations.asking import seller_refusal
 from tests.commands.running import ROOT, Ran, run
 from tests.config.test_strangers import Site, asker
 from tests.database import Database
-from tests.factories import make_seller
 from tests.support import PATIENCE_S
 
 pytestmark = pytest.mark.executed  # it is about what loads, and from what
@@ -52,8 +49,6 @@ def changed(database: Database, name: str) -> dict[str, str]:
             "FLIGHTDECK_DB_ROLE": postgres.OWNER_ROLE,
         },
         "another name": {"FLIGHTDECK_DB_ROLE": "somebody"},
-        "no house": {"FLIGHTDECK_ORGANISATION": " "},
-        "no domain": {"FLIGHTDECK_ORGANISATION_DOMAIN": ""},
         "other keys": {"FLIGHTDECK_FIELD_KEYS": f"not-the-one-that-is-kept-there-of-{app}"},
     }[name]
 
@@ -63,14 +58,12 @@ SAYS = {
     "the same role twice": "MIGRATE_DATABASE_URL",
     "two addresses of one role": "both connect as",
     "another name": "FLIGHTDECK_DB_ROLE says somebody",
-    "no house": "FLIGHTDECK_ORGANISATION is not set",
-    "no domain": "FLIGHTDECK_ORGANISATION_DOMAIN is not set",
     "other keys": "FLIGHTDECK_FIELD_KEYS",
 }
 
 
-# Of the database, of the house and of the keys one each; what developers may leave as it is.
-_EVERYWHERE, _IN_DEBUG = ("only DATABASE_URL", "no house", "other keys"), {"only DATABASE_URL", "no house"}
+# One of the database and one of the keys.
+_EVERYWHERE = ("only DATABASE_URL", "other keys")
 
 
 @pytest.mark.parametrize("name", SAYS)
@@ -80,7 +73,7 @@ def test_no_worker_starts(committed_db: Database, monkeypatch: pytest.MonkeyPatc
     for variable, value in changed(committed_db, name).items():
         monkeypatch.setenv(variable, value)
     _stopped_by(name, run("worker"))
-    if name in _IN_DEBUG:
+    if name == "only DATABASE_URL":
         monkeypatch.setenv("FLIGHTDECK_DEBUG", "1")
         assert run("sweep").code == 0, "developers may"
 
@@ -185,24 +178,6 @@ def test_what_is_lacking_is_looked_for_again_where_the_database_was_away(
     told[:] = [OperationalError("away"), ["It lacks something."], ["It lacks something."]]
     assert asyncio.run(asked(2)) == [503, 503]
     assert ended == [signal.SIGTERM]
-
-
-def test_the_embedded_database_may_be_tried_without_a_house(
-    committed_db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("FLIGHTDECK_ORGANISATION", "FLIGHTDECK_ORGANISATION_DOMAIN"):
-        monkeypatch.setenv(name, "")
-    monkeypatch.setenv("FLIGHTDECK_EMBEDDED", "1")
-    assert run("sweep").code == 0
-    assert "FLIGHTDECK_ORGANISATION is not set" in run("check", "--deploy").err
-
-
-@pytest.mark.django_db
-@override_settings(ORGANISATION_NAME="", ORGANISATION_DOMAIN="")
-def test_without_a_house_nothing_is_asked_of_sellers() -> None:
-    seller = make_seller("Norrland Digital")
-    for task in ("list_accounts", "get_products", "create_media_buy", "update_media_buy"):
-        assert "FLIGHTDECK_ORGANISATION_DOMAIN" in seller_refusal(seller, task, though_off=True)
 
 
 def test_a_role_that_is_not_there_stops_the_migration(

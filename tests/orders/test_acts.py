@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.conf import settings
 
 from orders.acts import ActRefusedError, deal_cancel_ask, deal_read_again, deal_withdraw
 from orders.changes import CHANGE
@@ -18,6 +17,7 @@ from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
+from tests.database import HOUSE
 from tests.factories import make_deal, make_team, make_user
 from tests.operations.making import observed
 from tests.orders.live import booked
@@ -67,7 +67,7 @@ def test_what_was_imported_without_an_account_can_be_cancelled(buyer: User) -> N
     domain = deal.advertiser.brand_domain
     assert operation.request["account"] == {
         "brand": {"domain": domain},
-        "operator": settings.ORGANISATION_DOMAIN,
+        "operator": HOUSE["domain"],
     }
     gone = {"media_buy_id": deal.media_buy_id, "media_buy_status": "canceled"}
     observed(

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.conf import settings
 
 from orders.adopt import media_buy_adopt
 from orders.amounts import deal_amounts
@@ -17,6 +16,7 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import PolicyRule
 from tasks_app.sellers.accounts_told import account_record
+from tests.database import HOUSE
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.orders import asking
 from tests.orders.late import adopted, booking, decide, fresh, give_up
@@ -50,7 +50,7 @@ def adopt(**told: Any) -> Deal:
 )
 def test_the_zone_of_its_days_is_its_accounts_where_there_is_such_a_one(stated: Any, zone: str) -> None:
     advertiser, seller = make_advertiser(), make_seller(adcp_version="3.2")
-    told = {"brand": {"domain": advertiser.brand_domain}, "operator": settings.ORGANISATION_DOMAIN}
+    told = {"brand": {"domain": advertiser.brand_domain}, "operator": HOUSE["domain"]}
     told |= {"status": "active", "timezone": stated}
     account = account_record(advertiser=advertiser, seller=seller, answer=told)
     assert media_buy_adopt(account=account, told=buy(), user=make_user("Ad Ops"), reason="So").zone == zone

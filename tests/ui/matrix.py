@@ -68,6 +68,7 @@ EXPECTED: dict[str, Methods] = {
     "admin:logout": {"POST": STAFF},
     "admin:password_change": {"GET": STAFF, "POST": STAFF},
     "admin_password_reset": {"GET": ALL, "POST": ALL},
+    "first_administrator": {"GET": ALL, "POST": ALL},
     "password_set": {"GET": ALL, "POST": ALL},
     "admin:password_change_done": {"GET": STAFF},
     "admin:search": {"GET": STAFF, "POST": STAFF},
@@ -141,6 +142,8 @@ EXPECTED: dict[str, Methods] = {
     **_desk("tasks_app_assistantmode", "D", listed="D", add="D"),
     "admin:assistant_test": {"POST": "D"},
     **_desk("tasks_app_user", "UD", listed="UD", change="D", add="D"),
+    **_desk("tasks_app_house", "UD", listed="UD", change="D", add="D"),
+    "admin:tasks_app_house_add": {"POST": "D"},  # the form says that the house has its name
     **_desk("tasks_app_team", "UD", listed="UD", change="D", add="D"),
     **_desk("tasks_app_advertiser", "UD", listed="UD", change="D", add="D"),
     # The API.
@@ -200,6 +203,7 @@ COMMON = {
         "tasks_app.assistantmode",
         "tasks_app.delegation",
         "tasks_app.exchangerate",
+        "tasks_app.house",
         "tasks_app.reconciliationrun",
         "tasks_app.securityevent",
         "tasks_app.seller",

@@ -145,7 +145,17 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
 }
 # What no seller's word reaches.
 MODELS_OF_OURS = {
-    *("outboxevent", "lifecycleedge", "import", "lifecyclerule", "team", "advertiser", "user", "membership"),
+    *(
+        "outboxevent",
+        "lifecycleedge",
+        "import",
+        "lifecyclerule",
+        "house",
+        "team",
+        "advertiser",
+        "user",
+        "membership",
+    ),
     *("actor", "decision", "approvalpolicy", "exchangerate", "approvalescalation", "approvalnote"),
     *(
         "apitoken",

@@ -37,7 +37,7 @@ def test_list_and_pages_render_for_every_role_with_few_queries(
 ) -> None:
     client = client_of(role)
     for address in (list_of(Campaign), *(page_of(one) for one in agency.campaigns.values())):
-        with django_assert_max_num_queries(26):
+        with django_assert_max_num_queries(27):
             answer = client.get(address)
         assert answer.status_code == 200, address
         assert not _INLINE.findall(answer.content.decode()), address
@@ -218,7 +218,7 @@ def test_a_campaign_of_many_deals_is_shown_in_part_and_summed_whole(
         )
     client = client_of("Administrator")
     # One of them, for all questions, for whom the viewer stands in: that is who else does not decide.
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(27):
         page = read(client, page_of(campaign))
     assert "43 deals of" in page
     assert "18 more deals" in page
@@ -242,7 +242,7 @@ def test_questions_cost_a_campaigns_page_as_many_queries_however_many_they_are(
         Approval.objects.filter(pk=asked.pk).update(quorum=2 + number % 2)
         approval_decide(approval_id=asked.pk, user=first, verdict="approve")
     client = client_of("Approver")
-    with django_assert_max_num_queries(27):
+    with django_assert_max_num_queries(28):
         page = read(client, page_of(agency.campaigns["tamarack"]))
     assert "1 of the approvers of" in page
     assert "2 of the approvers of" in page

@@ -25,7 +25,8 @@ from tasks_app.jobs import recipes
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.notifications.models import TeamWebhook
 from tasks_app.notifications.team_webhook import team_webhook_set
-from tasks_app.people.models import Advertiser, Membership, Team, User
+from tasks_app.people.house import house
+from tasks_app.people.models import Advertiser, House, Membership, Team, User
 from tasks_app.sellers.columns import SELLER_TRUST
 from tasks_app.sellers.headers import headers_sealed
 from tasks_app.sellers.models import Account, Seller, TrustChange
@@ -111,6 +112,12 @@ def persons_teams() -> Case:
     return Case(
         page_of(user), person_form(user), update(seat, every_advertiser=False), read(seat, "every_advertiser")
     )
+
+
+def the_house() -> Case:
+    row = house()
+    form = {"name": row.name, "domain": row.domain, "currency": "USD", "time_zone": "UTC"}
+    return Case(page_of(row), form, update(row, name="After"), read(row, "name"))
 
 
 def team() -> Case:
@@ -256,6 +263,7 @@ def saved_filter_deleted() -> Case:
 
 CASES: dict[type[Model], list[Callable[[], Case]]] = {
     User: [person, persons_teams],
+    House: [the_house],
     Team: [team],
     Advertiser: [advertiser],
     Account: [account, account_withdrawn],

@@ -88,7 +88,7 @@ def test_what_a_risk_gate_asks_stands_on_both_pages(
     _gate(agency)
     client = client_of("Approver")
     for about in (agency.campaigns["lindqvist"], agency.deals["lindqvist-norrland"]):
-        with django_assert_max_num_queries(26):
+        with django_assert_max_num_queries(27):
             page = client.get(page_of(about)).content.decode()
         assert "Risk gate" in page
         assert "It goes on by itself when the gate opens" in page
@@ -114,7 +114,7 @@ def test_the_live_part_comes_where_the_page_shows_another_sign(
     assert f'data-sign="{sign}"'.encode() in page.content
     assert client.get(address, {"sign": sign}).status_code == 204
     _flag(agency)
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(27):
         assert client.get(address, {"sign": sign}).status_code == 200
 
 

@@ -65,7 +65,7 @@ def test_every_page_renders_for_every_role_with_few_queries(
 ) -> None:
     client = client_of(role)
     for name, address in pages(agency).items():
-        with django_assert_max_num_queries(27):
+        with django_assert_max_num_queries(28):
             answer = client.get(address)
         assert answer.status_code == 200, name
         assert '<main id="main"' in answer.content.decode(), name

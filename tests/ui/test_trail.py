@@ -60,7 +60,7 @@ def test_every_page_renders_for_every_role_with_few_queries(
     for entity, address, _ in entities(agency):
         # A step's page is its job's, which tells much more.
         with django_assert_max_num_queries(
-            46 if "step=" in address else 32 if isinstance(entity, Job) else 26
+            47 if "step=" in address else 33 if isinstance(entity, Job) else 27
         ):
             answer = client.get(address)
         assert answer.status_code == 200, entity

@@ -132,6 +132,7 @@ def _address(name: str, route: str, samples: dict[str, Model]) -> Address:
         "admin:app_list": ["orders"],
         "adcp_webhook": ["norrland"],
         "approval_link": ["no-such-link"],
+        "first_administrator": ["no-such-token"],
         "password_set": ["no-such-person", "no-such-link"],
         "calendar_feed": ["no-such-calendar"],
     }

@@ -14,6 +14,7 @@ from campaigns.legacy.plans import Refused
 from campaigns.legacy.service import Report, legacy_import
 from campaigns.legacy.source import UnreadableSourceError
 from tasks_app.management.base import DeskCommand, refuse, table, user_named
+from tasks_app.people.house import NO_HOUSE, is_house_named
 from tasks_app.people.models import Team, User
 
 _RIGHT = "tasks_app.add_advertiser"
@@ -52,6 +53,8 @@ class Command(DeskCommand):
         parser.add_argument("--dry-run", action="store_true", help="tell what would be done, and do nothing")
 
     def run(self, **options: Any) -> None:
+        if not is_house_named():
+            refuse(NO_HOUSE)
         owner, dry_run = _owner(options), options["dry_run"]
         try:
             report = legacy_import(path=Path(options["path"]), owner=owner, dry_run=dry_run)

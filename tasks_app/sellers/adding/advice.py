@@ -1,4 +1,4 @@
-"""What to correct when a seller cannot be reached or refuses a call."""
+"""Corrections to propose after a seller could not be reached or refused a call."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from tasks_app.money import currency_codes
 from tasks_app.people.models import Advertiser, User
 from tasks_app.people.scope import visible
 from tasks_app.sellers.accounts import account_binding, open_account_requests
-from tasks_app.sellers.headers import TOKEN_CHARS, headers_parse, secret_headers_parse, token_check
+from tasks_app.sellers.forms import AgentForm
+from tasks_app.sellers.headers import TOKEN_CHARS, token_check
 from tasks_app.sellers.models import Seller
 from tasks_app.sellers.names import name_check
 
 _IN = {"class": "fd-in below"}
-_SECRET = {**_IN, "autocomplete": "new-password"}  # browsers fill in no password of theirs
 _M = Seller.WebhookMode
 _WEBHOOKS = [
     (_M.NONE, "No webhooks", "Flightdeck polls the seller for the state of each order."),
@@ -51,47 +51,28 @@ def _explained(title: str, sentence: str) -> SafeString:
     return format_html('<span class="m">{}</span><br><span class="s mute">{}</span>', title, sentence)
 
 
-class NewSellerForm(forms.Form):
+class NewSellerForm(AgentForm):
     """A seller that is added: its address, our credentials, its webhooks, its network.
 
     What was typed is shown again after a refusal, secrets too: nobody else sees that page, and it is not
     stored by browsers.
     """
 
-    name = forms.CharField(
-        max_length=120, help_text="As your colleagues know it", widget=forms.TextInput(attrs=_IN)
-    )
+    name = forms.CharField(max_length=120, help_text="As your colleagues know it")
     url = forms.URLField(
         label="Address",
         max_length=500,
         assume_scheme="https",
         help_text="The MCP endpoint, often ending in /mcp, or the host of the A2A agent card",
-        widget=forms.URLInput(attrs=_IN),
     )
-    protocol = forms.ChoiceField(choices=Seller.Protocol.choices, widget=forms.Select(attrs=_IN))
-    auth_scheme = forms.ChoiceField(
-        label="Kind of credentials", choices=Seller.AuthScheme.choices, widget=forms.Select(attrs=_IN)
-    )
+    protocol = forms.ChoiceField(choices=Seller.Protocol.choices)
+    auth_scheme = forms.ChoiceField(label="Kind of credentials", choices=Seller.AuthScheme.choices)
     token = forms.CharField(
         label="Token",
         required=False,
         max_length=TOKEN_CHARS,
         help_text="For Basic: name:password. It is stored encrypted and never shown on another page.",
-        widget=forms.PasswordInput(render_value=True, attrs=_SECRET),
-    )
-    headers = forms.CharField(
-        label="Headers",
-        required=False,
-        max_length=6000,
-        help_text="Sent with every request, such as a tenant: one Name: value per line",
-        widget=forms.Textarea(attrs={**_IN, "rows": 2}),
-    )
-    secret_headers = forms.CharField(
-        label="Secret headers",
-        required=False,
-        max_length=6000,
-        help_text="Such as the key of a gateway. They are stored encrypted.",
-        widget=forms.Textarea(attrs={**_SECRET, "rows": 2}),
+        widget=forms.PasswordInput(render_value=True, attrs={"autocomplete": "new-password"}),
     )
     webhook_mode = forms.ChoiceField(
         label="How the seller proves its webhooks",
@@ -99,27 +80,11 @@ class NewSellerForm(forms.Form):
         choices=[(mode, _explained(title, sentence)) for mode, title, sentence in _WEBHOOKS],
         widget=forms.RadioSelect,
     )
-    jwks_url = forms.URLField(
-        label="Address of its keys (JWKS)",
-        required=False,
-        max_length=500,
-        assume_scheme="https",
-        help_text="For RFC 9421. Leave it empty to find the keys through the seller’s brand.json.",
-        widget=forms.URLInput(attrs=_IN),
-    )
-    allow_private = forms.BooleanField(
-        label="The agent runs in a private network",
-        required=False,
-        help_text="Allows plain http, and addresses in the networks of FLIGHTDECK_PRIVATE_NETWORKS.",
-    )
 
-    def clean_headers(self) -> dict[str, str]:
-        """Return the headers as they are stored."""
-        return headers_parse(self.cleaned_data["headers"])
-
-    def clean_secret_headers(self) -> dict[str, str]:
-        """Return the secret headers by name."""
-        return secret_headers_parse(self.cleaned_data["secret_headers"])
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = "For RFC 9421. Leave it empty to find the keys through the seller’s brand.json."
+        self.fields["jwks_url"].help_text = own
 
     def clean(self) -> None:
         """Refuse the name of another seller, and a token that no request can carry."""

@@ -1,4 +1,4 @@
-"""A seller asked at once, for a person who waits: what it can do, one authenticated read, its accounts."""
+"""Calls that ask a seller at once: its capabilities, one authenticated read, its accounts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_ACCOUNTS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came back for one thing that the seller was asked.
+    """The seller's answer to one call, in words.
 
     `advice` says what to change after a refusal; `lines` hold details.
     """

@@ -1,4 +1,4 @@
-"""What a seller still lacks before the first order."""
+"""Requirements that a seller meets before its first order."""
 
 from __future__ import annotations
 

@@ -19,8 +19,6 @@ LEAST_RIGHT = 54
 _ENVIRONMENT = {
     "DJANGO_SETTINGS_MODULE": "config.settings",
     "FLIGHTDECK_LOG_LEVEL": "CRITICAL",
-    "FLIGHTDECK_ORGANISATION": "Halden & Marsh",
-    "FLIGHTDECK_ORGANISATION_DOMAIN": "haldenmarsh.example",
 }
 
 
