@@ -24,9 +24,9 @@ class OrdersConfig(AppConfig):
             finding_actions,
             guards,
             late,
-            lifetimes,
             live,
             mirror,
+            obsolete_approvals,
             outcomes,
             questions,
             reconcile,
@@ -58,7 +58,7 @@ class OrdersConfig(AppConfig):
         redating.register()
         late.register()
         running_on.register()
-        lifetimes.register()
+        obsolete_approvals.register()
         live.register()
         conflicts.register()
         explain.register()

@@ -1,30 +1,17 @@
-"""When nobody has to decide about a deal any more: its questions are looked at whenever it moves.
-
-What its kinds ask stands while the deal is where they ask about it (their `version`). A late purchase is also
-nobody's once another deal holds its media buy, or its seller has cancelled it.
-"""
+"""Late purchases that need no decision: another deal holds the media buy, or its seller has cancelled it."""
 
 from __future__ import annotations
 
 from orders.confirmation import mirror
 from orders.following import OVER, holder_of, named_to
 from orders.models import CONFIRMED, Deal, DealStatus
-from orders.questions import LATE, LATE_CHANGE, ask_late_completion
-from orders.services import MOVE_DEALS
+from orders.questions import LATE, ask_late_completion
 from tasks_app.adcp.types import BUY_GONE
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.subjects import questions_review
-from tasks_app.lifecycle.models import Stateful
-from tasks_app.lifecycle.moved import on_moved
 from tasks_app.lifecycle.transitions import transition
-from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.services import operation_withdraw
-from tasks_app.people.actors import SYSTEM, is_login
-
-
-def register() -> None:
-    """Called when the application starts."""
-    on_moved("deal", _moved)
+from tasks_app.operations.models import Operation
+from tasks_app.people.actors import SYSTEM
 
 
 def late_idle(deal: Deal, purchase: Operation) -> str:
@@ -98,32 +85,3 @@ def _held_by(deal: Deal, purchase: Operation) -> Deal | None:
 
 def _held_words(holder: Deal) -> str:
     return f"held and {holder.seller} has cancelled" if holder.status in OVER else "holds"
-
-
-def _moved(deal: Stateful, reason: str, actor: str) -> None:
-    """What follows from a person's act is theirs; from what a seller says, the system's."""
-    why = f"{deal} is {deal.status}{f': {reason}' if reason else ''}"
-    by = actor if is_login(actor) else SYSTEM
-    questions_review("deal", [deal.pk], reason=why, actor=by, rights=MOVE_DEALS)
-    changes = Operation.objects.filter(
-        subject_type="deal", subject_id=deal.pk, task_type="update_media_buy", overdue_at__isnull=False
-    )
-    late = list(changes.values_list("pk", flat=True))
-    if late:
-        questions_review("operation", late, reason=why, kinds=(LATE_CHANGE,), actor=by, rights=MOVE_DEALS)
-    if deal.is_terminal and isinstance(deal, Deal):
-        _withdraw_unsent(deal, why, by)
-
-
-def _withdraw_unsent(deal: Deal, why: str, by: str) -> None:
-    """What was to be changed or cancelled of its media buy, and is held here, is not wanted any more."""
-    held = Operation.objects.filter(
-        subject_type="deal",
-        subject_id=deal.pk,
-        task_type="update_media_buy",
-        status=OperationStatus.REQUESTED,
-        send_at__isnull=True,
-    )
-    for operation in held.select_for_update(no_key=True):
-        if operation.request.get("media_buy_id") == deal.media_buy_id:
-            operation_withdraw(operation=operation, actor=by, reason=why[:500], rights=MOVE_DEALS)

@@ -1,6 +1,6 @@
 """One Django app, one migration history: the rooms' models, imported here."""
 
-from tasks_app.approvals.models import Approval, Decision, QuestionReview
+from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.policy_models import ApprovalEscalation, ApprovalPolicy, ExchangeRate
 from tasks_app.approvals.records import (
     ApprovalNote,
@@ -94,7 +94,6 @@ __all__ = [
     "OutboxEvent",
     "OutgoingMessage",
     "OutsideEvent",
-    "QuestionReview",
     "ReconciliationFinding",
     "ReconciliationRun",
     "RecoveryCode",

@@ -144,10 +144,6 @@ TABLES: dict[str, May] = {
     ),
     "tasks_app_exchangerate": May(insert="a day's rate"),
     "tasks_app_linkuse": May(insert="a mailed link was followed"),
-    "tasks_app_questionreview": May(
-        insert="a question was held by somebody else when something happened to its subject",
-        delete="it was looked at again",
-    ),
     # Commands.
     "tasks_app_command": May(
         insert="an effect that is wanted",

@@ -166,18 +166,3 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor_name}: {self.verdict}"
-
-
-class QuestionReview(models.Model):
-    """Something happened to the subject of an open question while somebody else held its row: whether anybody
-    is still needed is looked at by the next sweep. Kept until then."""
-
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    approval = models.ForeignKey(Approval, on_delete=models.PROTECT, related_name="reviews")
-    reason = models.CharField(max_length=500)
-
-    class Meta:
-        default_permissions = ()
-
-    def __str__(self) -> str:
-        return f"{self.approval_id}: {self.reason}"

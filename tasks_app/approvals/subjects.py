@@ -1,11 +1,9 @@
-"""A question lives as long as its subject: what becomes of an open one when something happens to that.
+"""Withdrawal of open approvals after something happened to their subject.
 
-The room in which it happens says so here. Each question's kind says what it comes to (`kinds.fate_of`): it
-stands, it is asked anew once somebody decides on it, or nobody is needed any more and it is withdrawn. Who
-sets its subject off again meanwhile does not decide on it.
-
-A question whose row somebody else holds at that moment (it is told of, claimed, decided) is passed over, for
-who decides holds the subject next; the next sweep looks at it again.
+An approval's kind says what becomes of it (`kinds.fate_of`): it stands, it is replaced when somebody decides
+it, or it is withdrawn. Approvals withdrawn in the commit that changes their subject skip rows that another
+transaction has locked, because whoever decides an approval locks it before the subject. A decision checks the
+subject again, and the subscriber `orders/obsolete_approvals.py` withdraws the skipped rows later.
 """
 
 from __future__ import annotations
@@ -19,18 +17,14 @@ from django.db import models, transaction
 
 from tasks_app.approvals.claims import claim_drop, claimant_of
 from tasks_app.approvals.kinds import kind_of, kinds_set_off
-from tasks_app.approvals.models import Approval, ApprovalStatus, QuestionReview
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.services import approval_void
 from tasks_app.lifecycle.transitions import Who, note
 from tasks_app.people.actors import SYSTEM, actor_key, is_login
 from tasks_app.people.models import Actor
 from tasks_app.people.setting_off import led_to
-from tasks_app.troubles.rows import each_row, held_back
-from tasks_app.troubles.works import work_on
 
 _REASON = 500  # characters of a reason that are kept
-_WORK = work_on("questions_reviewed", "approval")
-_AT_ONCE = 100
 
 
 def questions_review(
@@ -48,7 +42,7 @@ def questions_review(
     asked = Approval.objects.filter(subject_type=subject_type, subject_id__in=subjects)
     if kinds:
         asked = asked.filter(kind__in=kinds)
-    idle = [one for one in _held(asked, reason) if kind_of(one).version(one) is None]
+    idle = [one for one in _held(asked) if kind_of(one).version(one) is None]
     for approval in idle:
         approval_void(approval=approval, reason=reason[:_REASON], actor=actor, rights=rights)
     return len(idle)
@@ -66,7 +60,7 @@ def questions_withdraw(
     """What `kinds` ask about a subject has an answer: withdraw it, in the caller's commit. `actor`: whose act
     that follows from, by one of `rights`."""
     asked = Approval.objects.filter(subject_type=subject_type, subject_id=subject_id, kind__in=kinds)
-    for approval in _held(asked, reason):
+    for approval in _held(asked):
         approval_void(approval=approval, reason=reason[:_REASON], actor=actor, rights=rights)
 
 
@@ -106,41 +100,18 @@ def _name(approval: Approval, actor: Who, key: str, why: str) -> None:
         claim_drop(approval, Actor.objects.get(key=key))
 
 
-def questions_look_again(*, limit: int = _AT_ONCE) -> int:
-    """Withdraw what was passed over while somebody else held it, where nobody is needed any more; answers how
-    many. What is still held is looked at by the next sweep."""
-    rows = QuestionReview.objects.exclude(approval__in=held_back(_WORK)).order_by("pk")
-    return each_row(_WORK, dict.fromkeys(rows.values_list("approval", flat=True)[:limit]), _look_again)
-
-
 @transaction.atomic
-def _look_again(approval_id: uuid.UUID) -> bool:
-    # The question's lock first, as where a person decides it.
-    rows = Approval.objects.filter(pk=approval_id)
-    approval = rows.select_for_update(no_key=True, skip_locked=True).first()
-    if approval is None:
-        return False
-    # Before it is judged: what happens to its subject meanwhile is looked at once more.
-    reviews = QuestionReview.objects.filter(approval=approval).order_by("pk")
-    reason = reviews.values_list("reason", flat=True).last() or ""
-    reviews.delete()
-    is_idle = approval.status == ApprovalStatus.OPEN and kind_of(approval).version(approval) is None
-    if is_idle:
-        approval_void(approval=approval, reason=reason)
-    return is_idle
+def withdraw_if_obsolete(approval_id: uuid.UUID, reason: str) -> None:
+    """Withdraw an open approval that needs no decision.
+
+    Waits for whoever holds the approval, so the caller holds no lock on its subject.
+    """
+    approval = Approval.objects.select_for_update(no_key=True).get(pk=approval_id)
+    if approval.status == ApprovalStatus.OPEN and kind_of(approval).version(approval) is None:
+        approval_void(approval=approval, reason=reason[:_REASON])
 
 
-def _held(asked: models.QuerySet[Approval], reason: str) -> list[Approval]:
-    """The open ones, locked. What somebody else holds at this moment is looked at again: who waits for it
-    here, with the subject's lock, waits for whoever decides and waits for that."""
+def _held(asked: models.QuerySet[Approval]) -> list[Approval]:
+    """Return the open ones that no other transaction has locked, locked."""
     rows = asked.filter(status=ApprovalStatus.OPEN).order_by("pk")
-    ids = list(rows.values_list("pk", flat=True))
-    if not ids:
-        return []
-    rows = rows.filter(pk__in=ids)
-    held = list(rows.select_for_update(of=("self",), no_key=True, skip_locked=True))
-    passed_over = set(ids) - {approval.pk for approval in held}
-    QuestionReview.objects.bulk_create(
-        QuestionReview(approval_id=pk, reason=reason[:_REASON]) for pk in sorted(passed_over)
-    )
-    return held
+    return list(rows.select_for_update(of=("self",), no_key=True, skip_locked=True))

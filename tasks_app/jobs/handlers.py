@@ -9,7 +9,6 @@ from tasks_app.approvals.kinds import on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.policy_escalation import approvals_escalate
 from tasks_app.approvals.services import approvals_count_again, approvals_expire_due
-from tasks_app.approvals.subjects import questions_look_again
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
 from tasks_app.events.retention import events_prune
 from tasks_app.jobs import outside, schedules, serving, wake
@@ -41,7 +40,6 @@ def register() -> None:
     chore_register("approvals_escalated", approvals_escalate)
     chore_register("approvals_told", approvals_tell)
     chore_register("approvals_reminded", approvals_remind)
-    chore_register("questions_reviewed", questions_look_again)
     chore_register("woken", wake.wake_if_missed)
     chore_register("steps_woken", steps_wake_again)
     chore_register("expired_jobs", jobs_expire_due)

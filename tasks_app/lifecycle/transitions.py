@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -29,7 +28,6 @@ from tasks_app.lifecycle.errors import (
 )
 from tasks_app.lifecycle.inserting import rows_insert
 from tasks_app.lifecycle.models import Stateful
-from tasks_app.lifecycle.moved import is_heard, tell_moved
 from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.people.actors import SYSTEM, actor_key, actor_user, is_login
 from tasks_app.people.models import Actor, User
@@ -81,20 +79,12 @@ def transition(
     refused = guards.refusal(entity.entity, str(entity.pk), frm, to, {**(context or {}), "entity": entity})
     if refused:
         raise _error(InvalidTransitionError, entity, to, refused)
-    with _one_commit(entity):
-        version, at = _write(entity, to, key, _why(reason, declared.edges[frm, to]), metadata, changes)
-        getattr(entity, edge.name)()
-        entity.version, entity.status_since = version, at
-        for name, value in (changes or {}).items():
-            setattr(entity, name, value)
-        tell_moved(entity, reason, key)
+    version, at = _write(entity, to, key, _why(reason, declared.edges[frm, to]), metadata, changes)
+    getattr(entity, edge.name)()
+    entity.version, entity.status_since = version, at
+    for name, value in (changes or {}).items():
+        setattr(entity, name, value)
     return version
-
-
-def _one_commit(entity: Stateful) -> AbstractContextManager[None]:
-    """What follows from a move is written in its commit: its caller's, or one of its own."""
-    follows = is_heard(entity.entity) and not connection.in_atomic_block
-    return transaction.atomic() if follows else nullcontext()
 
 
 def note(

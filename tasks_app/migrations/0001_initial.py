@@ -934,17 +934,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='QuestionReview',
-            fields=[
-                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('reason', models.CharField(max_length=500)),
-                ('approval', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='reviews', to='tasks_app.approval')),
-            ],
-            options={
-                'default_permissions': (),
-            },
-        ),
-        migrations.CreateModel(
             name='RecoveryCode',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

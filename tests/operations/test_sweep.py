@@ -317,7 +317,6 @@ def test_what_is_due_by_itself_is_looked_after() -> None:
             "approvals_escalated",
             "approvals_told",
             "approvals_reminded",
-            "questions_reviewed",
         ),
         *(
             "decided_together",

@@ -32,7 +32,7 @@ from tests.adcp.raw_server import RawServer, serve
 from tests.database import Database
 from tests.factories import make_seller, make_user
 from tests.operations.sweeping import shop, sweep, tools
-from tests.orders.live import booked, packages
+from tests.orders.live import booked, packages, withdraw_obsolete
 from tests.support import undone, until
 
 in_a_transaction = pytest.mark.django_db
@@ -314,6 +314,7 @@ def test_the_mirror_shows_it_later_and_the_question_is_gone(committed_db: Databa
         shows[0] = "shown"
         mirror_read_now(deal=deal)
         assert mirrors_refresh_due() == 1
+    withdraw_obsolete()
 
     assert not doubts()
     if name == "cancel":

@@ -81,6 +81,7 @@ def its_subject_ends(first: Approval) -> None:
         gates_ask_again()
     elif deal is not None and deal.media_buy_id:
         gone(deal, deal.media_buy_id)
+        live.withdraw_obsolete()
         gates_ask_again()
     elif operation is not None:
         give_back(operation.pk)
@@ -149,6 +150,7 @@ def test_either_somebody_is_asked_or_nobody_needed(what: str) -> None:
 
 def outcome(first: Approval) -> str:
     """Exactly one of the two: an open question that people can decide on, or none and nothing to decide."""
+    live.withdraw_obsolete()
     now = Approval.objects.filter(
         kind=first.kind, subject_type=first.subject_type, subject_id=first.subject_id, status="open"
     ).first()
@@ -241,6 +243,7 @@ def test_a_late_purchase_that_the_seller_cancelled_since_is_nobodys(first: str) 
     gone(deal, BUY)
     if first == "cancelled":
         say(operation, "completed", bought(deal))
+    live.withdraw_obsolete()
     deal.refresh_from_db()
     assert deal.status == "cancelled"
     assert not Approval.objects.filter(kind=LATE, status="open").exists()
@@ -311,6 +314,7 @@ def test_a_departure_after_our_own_cancellation_is_withdrawn() -> None:
     deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="No more")
     decide("deal_change", "approve")
     ended(cancellation(), "completed", {"media_buy_id": BUY, "media_buy_status": "canceled"})
+    live.withdraw_obsolete()
     assert not Approval.objects.filter(status="open").exists()
 
 

@@ -21,7 +21,7 @@ from tasks_app.notifications.models import Notification
 from tests.factories import make_user
 from tests.orders.late import decide
 from tests.orders.late import fresh as fresh_deal
-from tests.orders.live import before, booked, first_line, packages, says, standing
+from tests.orders.live import before, booked, first_line, packages, says, standing, withdraw_obsolete
 from tests.rounds import rounds
 
 pytestmark = pytest.mark.django_db
@@ -277,6 +277,7 @@ def test_the_question_goes_with_the_media_buy() -> None:
     says(deal, "active", revision=2, packages=packages(deal, budget=5))
 
     says(deal, "canceled", revision=3)
+    withdraw_obsolete()
 
     assert Approval.objects.get(kind=DIFFERENT).status == "voided"
     assert (deal.status, deal.differs) == ("cancelled", False)

@@ -12,7 +12,7 @@ from orders.models import Deal
 from orders.questions import ask_deal
 from tasks_app import clock, ids
 from tasks_app.approvals.intents import batch_intend
-from tasks_app.approvals.models import Approval, QuestionReview
+from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_escalation import approvals_escalate
 from tasks_app.approvals.services import (
     approval_decide,
@@ -20,7 +20,6 @@ from tasks_app.approvals.services import (
     approvals_count_again,
     approvals_expire_due,
 )
-from tasks_app.approvals.subjects import questions_look_again
 from tasks_app.approvals.telling import approvals_remind, approvals_tell
 from tasks_app.assistant.models import AssistantProposal, AssistantToolCall
 from tasks_app.assistant.proposals import continue_proposals
@@ -35,7 +34,6 @@ from tasks_app.jobs.outside_event import OutsideEvent
 from tasks_app.jobs.schedule import Schedule
 from tasks_app.jobs.schedules import schedules_start_due
 from tasks_app.jobs.worker import drain
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.account_reads import accounts_read_due
 from tasks_app.operations.conflict import Conflict
 from tasks_app.operations.conflicts import conflicts_ask
@@ -106,18 +104,6 @@ def escalation(**_: Any) -> Case:
     poison("tasks_app_approval", bad.pk)
     approvals_escalate()
     return bad.pk, lambda: Approval.objects.get(pk=well.pk).escalated_at
-
-
-def passed_over(**_: Any) -> Case:
-    """Two whose deals are over, held by somebody else when these ended."""
-    deals = [make_deal(seller=one) for one in sellers()]
-    for deal in deals:
-        transition(deal, "cancelled", actor="system", reason="Over")
-    bad, well = (ask_deal(deal) for deal in deals)
-    QuestionReview.objects.bulk_create(QuestionReview(approval=one, reason="Over") for one in (bad, well))
-    poison("tasks_app_approval", bad.pk)
-    questions_look_again()
-    return bad.pk, lambda: Approval.objects.get(pk=well.pk).status == "voided"
 
 
 def told(**_: Any) -> Case:
@@ -243,7 +229,6 @@ OF_PEOPLE: list[Tried] = [
     ("approval_expiry", "tasks_app.approvals.services", expiry),
     ("approvals_counted", "tasks_app.approvals.services", counted),
     ("approval_escalation", "tasks_app.approvals.policy_escalation", escalation),
-    ("questions_reviewed", "tasks_app.approvals.subjects", passed_over),
     ("approval_told_at", "tasks_app.approvals.telling", told),
     ("approval_reminded_at", "tasks_app.approvals.telling", reminded),
     ("decided_together", "tasks_app.approvals.intents", decided),

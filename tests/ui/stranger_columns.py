@@ -22,7 +22,7 @@ from psycopg import sql
 from campaigns.models import Campaign
 from orders.models import Deal, DealLine, DealMirror
 from tasks_app import clock
-from tasks_app.approvals.models import Approval, QuestionReview
+from tasks_app.approvals.models import Approval
 from tasks_app.assistant.models import AssistantProposal, AssistantToolCall, AssistantTurn
 from tasks_app.commands.models import Command
 from tasks_app.events.models import EventDelivery
@@ -94,7 +94,6 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
         ),
         *("on_expiry", "claimed_by", "claimed_until"),
     },
-    QuestionReview: set(),
     Notification: {"at", "kind", "subject_type", "right", "roles", "not_for", "nor_for", "key"},
     Job: {
         *("version", "status_since", "created_at", "reference", "recipe", "recipe_version", "recipe_digest"),

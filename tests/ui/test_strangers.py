@@ -20,7 +20,7 @@ from campaigns.calendar.entries import Wanted, calendar_of
 from campaigns.calendar.ical import calendar_bytes
 from orders.models import Deal
 from tasks_app import clock
-from tasks_app.approvals.models import Approval, QuestionReview
+from tasks_app.approvals.models import Approval
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
@@ -126,7 +126,6 @@ def _more_rows() -> None:
     SellerBreaker.objects.get_or_create(seller=seller, defaults={"reason": "so"})
     SellerKey.objects.create(seller=seller, key_id="so")
     SellerRevocations.objects.create(seller=seller, next_at=now)
-    QuestionReview.objects.create(approval=Approval.objects.latest("pk"), reason="so")
 
 
 def _signed_in(agency: Agency, role: str) -> tuple[User, Client]:

@@ -1,0 +1,72 @@
+"""Subscriber of the event bus that withdraws approvals and unsent changes after their deal has moved."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import transaction
+from django.db.models import Q
+
+from orders.models import Deal
+from orders.services import deal_locked
+from tasks_app.approvals.models import Approval, ApprovalStatus
+from tasks_app.approvals.subjects import withdraw_if_obsolete
+from tasks_app.events.bus import Event, subscribe
+from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.operations.models import SETTLED, Operation, OperationStatus
+from tasks_app.operations.services import operation_withdraw
+from tasks_app.people.actors import SYSTEM
+
+_TYPES = ["deal.*", *(f"operation.{status}" for status in sorted(SETTLED))]
+
+
+def register() -> None:
+    """Called when the application starts."""
+    subscribe("obsolete_approvals", _TYPES, _handle)
+
+
+def _handle(event: Event) -> None:
+    if event.imported:
+        return
+    if event.entity_type == "deal":
+        withdraw_unsent_changes(event.entity_id)
+    withdraw_obsolete_approvals(event.entity_type, event.entity_id)
+
+
+def withdraw_obsolete_approvals(subject_type: str, subject_id: uuid.UUID) -> None:
+    """Withdraw the open approvals of a deal and its operations, or of one operation, that need no decision.
+
+    Each approval is a transaction of its own that locks the approval before its subject, as a decision does.
+    """
+    about = Q(subject_type=subject_type, subject_id=subject_id)
+    if subject_type == "deal":
+        operations = Operation.objects.filter(subject_type="deal", subject_id=subject_id)
+        about |= Q(subject_type="operation", subject_id__in=operations.values("pk"))
+    asked = Approval.objects.filter(about, status=ApprovalStatus.OPEN).order_by("pk")
+    ids = list(asked.values_list("pk", flat=True))
+    reason = _last_reason(subject_type, subject_id) if ids else ""
+    for approval_id in ids:
+        withdraw_if_obsolete(approval_id, reason)
+
+
+def _last_reason(subject_type: str, subject_id: uuid.UUID) -> str:
+    entry = AuditEntry.objects.filter(entity_type=subject_type, entity_id=subject_id).latest("seq")
+    return f"The {subject_type} is {entry.to_status}: {entry.reason}"
+
+
+@transaction.atomic
+def withdraw_unsent_changes(deal_id: uuid.UUID) -> None:
+    """Withdraw the held changes of an ended deal's media buy."""
+    if not Deal.objects.get(pk=deal_id).is_terminal:
+        return
+    deal = deal_locked(deal_id)
+    held = Operation.objects.filter(
+        subject_type="deal",
+        subject_id=deal.pk,
+        task_type="update_media_buy",
+        status=OperationStatus.REQUESTED,
+        send_at__isnull=True,
+    )
+    for operation in held.select_for_update(no_key=True):
+        if operation.request.get("media_buy_id") == deal.media_buy_id:
+            operation_withdraw(operation=operation, actor=SYSTEM, reason=f"{deal.reference} is {deal.status}")
