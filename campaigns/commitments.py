@@ -11,7 +11,7 @@ from django.db.models import OuterRef, Subquery
 
 from campaigns.models import Campaign
 from orders.amounts import gross
-from orders.coming import coming_by
+from orders.changes.open_changes import reserved_by_deal
 from orders.models import CONFIRMED, UNDECIDED, Deal, DealStatus
 
 APPROVED = (DealStatus.ACCEPTED, DealStatus.BOOKING)
@@ -33,28 +33,28 @@ class Money:
 
 
 def money_of(campaigns: Collection[uuid.UUID]) -> dict[uuid.UUID, Money]:
-    """Campaign id to its money, with changes on their way. Deals that ended without a booking take nothing,
+    """Campaign id to its money, with open changes. Deals that ended without a booking take nothing,
     nor do those in another currency than their campaign's."""
     currency = Campaign.objects.filter(pk=OuterRef("campaign_id")).values("currency")
     deals = Deal.objects.filter(campaign_id__in=campaigns, status__in=(*CONFIRMED, *APPROVED, *UNDECIDED))
     counted = deals.filter(currency=Subquery(currency))
-    rows, coming = counted.annotate(gross=gross()), coming_by(counted)
+    rows, reserved = counted.annotate(gross=gross()), reserved_by_deal(counted)
     found: dict[uuid.UUID, Money] = {}
-    for campaign, deal, status, amount in rows.values_list("campaign_id", "pk", "status", "gross"):
+    columns = ("campaign_id", "pk", "status", "gross", "confirmed_gross")
+    for campaign, deal, status, amount, confirmed in rows.values_list(*columns):
         if campaign is None:
             continue
         money = found.setdefault(campaign, Money())
         money.deals.add(deal)
-        _add(money, deal, status, amount + coming.get(deal, Decimal(0)))
+        told = (amount if confirmed is None else confirmed) if status in CONFIRMED else Decimal(0)
+        _add(money, deal, status, amount + reserved.get(deal, Decimal(0)), confirmed=told)
     return found
 
 
-def _add(money: Money, deal: uuid.UUID, status: str, amount: Decimal) -> None:
+def _add(money: Money, deal: uuid.UUID, status: str, amount: Decimal, *, confirmed: Decimal) -> None:
     if status in UNDECIDED:
         money.waiting += amount
         return
     money.by_deal[deal] = money.by_deal.get(deal, Decimal(0)) + amount
-    if status in CONFIRMED:
-        money.confirmed += amount
-    else:
-        money.approved += amount
+    money.confirmed += confirmed
+    money.approved += amount - confirmed

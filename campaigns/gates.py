@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from campaigns.models import Campaign
 from orders.answering import order_comes_to
-from orders.coming import committed_beside
+from orders.committed import committed_beside
 from tasks_app.commands.gates import Gate, gate_register
 from tasks_app.commands.models import Command
 

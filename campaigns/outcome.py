@@ -14,7 +14,7 @@ from campaigns.models import CampaignStatus as C
 from campaigns.services import campaign_brief
 from orders.accounts import deal_account
 from orders.calling_off import deals_call_off
-from orders.doubt import cancels
+from orders.changes.open_changes import cancels_all
 from orders.following import DIFFERENT
 from orders.models import CONFIRMED, LIVE, UNSETTLED, Deal, DealStatus
 from tasks_app import clock
@@ -69,7 +69,7 @@ def _leaving(campaign: Campaign) -> list[Operation]:
     changes = Operation.objects.filter(
         subject_type="deal", subject_id__in=booked, task_type="update_media_buy", published_at=None
     )
-    return [one for one in changes.order_by("pk") if cancels(one)]
+    return [one for one in changes.order_by("pk") if cancels_all(one.request)]
 
 
 def account_out(campaign: Campaign) -> uuid.UUID | None:

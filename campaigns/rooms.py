@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from campaigns.models import Campaign
-from orders.coming import taken_by
+from orders.committed import total_committed
 from orders.models import CONFIRMED, UNSETTLED, Deal
 from orders.rooms import Room, room_register
 
@@ -25,5 +25,5 @@ def room_for(deal: Deal) -> Room | None:
     others = Deal.objects.filter(
         campaign_id=deal.campaign_id, currency=deal.currency, status__in=(*UNSETTLED, *CONFIRMED)
     ).exclude(pk=deal.pk)
-    left = campaign.budget - taken_by(others)
+    left = campaign.budget - total_committed(others)
     return Room(left=left, of=campaign.reference, budget=campaign.budget)

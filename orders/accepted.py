@@ -18,11 +18,9 @@ from orders.amounts import (
     PACKAGE,
     TOTAL,
     UNAPPROVED,
-    WITH,
     decides_total,
     is_unapproved,
     lines_wanted,
-    may_be_with,
 )
 from orders.confirmation import in_words
 from orders.last_words import PAUSED
@@ -75,7 +73,7 @@ def key_of(one: Mapping[str, Any]) -> Key:
 def departures_known(deal: Deal) -> dict[Key, Difference]:
     """What a deal's seller is known to do otherwise than it was ordered, accepted or not."""
     ordered = {key_of(one): one["approved"] for one in deal.accepted}
-    known = [*(_without_changes(one) for one in deal.accepted), *deal.differences]
+    known = [*deal.accepted, *deal.differences]
     return {key_of(one): {**one, "approved": ordered.get(key_of(one), one["approved"])} for one in known}
 
 
@@ -100,10 +98,9 @@ def standing(deal: Deal, lines: Sequence[DealLine], found: Sequence[Difference])
     )
 
 
-def taken(deal: Deal, shown: Sequence[Difference] = (), changes: Sequence[str] = ()) -> Standing:
+def taken(deal: Deal, shown: Sequence[Difference] = ()) -> Standing:
     """A deal of which people accept what its seller does now, but for what is `shown` already of changes on
-    their way: its money counts once they do. `changes`: the ids of those that its seller may have made, and
-    that a total which is accepted may be with."""
+    their way: its money counts once they do."""
     accepted = {key_of(one): one for one in deal.accepted}
     is_whole = _is_shown_whole(deal, shown)
     for one in deal.differences:
@@ -111,7 +108,7 @@ def taken(deal: Deal, shown: Sequence[Difference] = (), changes: Sequence[str] =
         as_ordered = before is not None and one["confirmed"] == before["approved"]
         if one["field"] != UNAPPROVED and not as_ordered:
             accepted[key_of(one)] = {**one, "approved": (before or one)["approved"]}
-    held = [_with(one, changes) if is_whole and one["field"] == TOTAL else one for one in accepted.values()]
+    held = list(accepted.values())
     brought = _NOTHING if is_whole else _brought(shown)
     confirmed = deal.confirmed_gross
     gross = confirmed - brought if held and confirmed is not None else None
@@ -124,10 +121,6 @@ def _is_shown_whole(deal: Deal, shown: Sequence[Difference]) -> bool:
     return _has_total(deal.differences) or (_has_total(deal.accepted) and not _has_total(shown))
 
 
-def _with(one: Difference, changes: Sequence[str]) -> Difference:
-    return {**_without_changes(one), **({WITH: [*changes]} if changes else {})}
-
-
 def _brought(shown: Sequence[Difference]) -> Decimal:
     """The money in what is confirmed that changes on their way brought."""
     totals = [one for one in shown if one["field"] == TOTAL]
@@ -135,21 +128,14 @@ def _brought(shown: Sequence[Difference]) -> Decimal:
     return sum((_amount(one["confirmed"]) - _amount(one["approved"]) for one in priced), _NOTHING)
 
 
-def _without_changes(one: Difference) -> Difference:
-    return {name: value for name, value in one.items() if name != WITH}
-
-
 def _amount(stated: Any) -> Decimal:
     return decimal_of(stated) or _NOTHING
 
 
-def accepted_beside(
-    deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any], *, request: Mapping[str, Any]
-) -> list[Difference]:
+def accepted_beside(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any]) -> list[Difference]:
     """What was accepted and a change that people approved does not decide. `deal` and `lines` as they were
-    before it; `request`: it in full, where newer ones have decided some of it."""
+    before it."""
     by_change = decided_by(deal, lines, change)
-    by_change |= {(0, TOTAL)} if decides_total(deal, lines, request) else set()
     return [one for one in deal.accepted if (one["line"], one["field"]) not in by_change]
 
 
@@ -176,20 +162,18 @@ def decided_by(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any])
 
 
 def accepted_after(
-    deal: Deal, kept: Sequence[Difference], change: Mapping[str, Any], *, before: Decimal, after: Decimal
+    deal: Deal, kept: Sequence[Difference], *, before: Decimal, after: Decimal
 ) -> dict[str, Any]:
     """The deal's columns of what was accepted, after a change that people approved left `kept` of it.
-    `before` and `after` it: what its packages come to. A total that may be with that change becomes no more
-    by it than people were shown."""
+    `before` and `after` it: what its packages come to."""
     if is_unapproved(deal):
         return {}
     if deal.accepted_gross is None or not kept:
         return {"accepted": [*kept], "accepted_gross": None}
     more = after - before
-    beyond = min(more, _NOTHING) if may_be_with(deal, change) else more
-    accepted = [_raised(one, more, beyond) if one["field"] == TOTAL else one for one in kept]
+    accepted = [_raised(one, more) if one["field"] == TOTAL else one for one in kept]
     is_said_anew = _has_total(deal.accepted) and not _has_total(kept)
-    return {"accepted": accepted, "accepted_gross": after if is_said_anew else deal.accepted_gross + beyond}
+    return {"accepted": accepted, "accepted_gross": after if is_said_anew else deal.accepted_gross + more}
 
 
 def _beside(deal: Deal, one: Difference, before: Difference | None) -> Difference | None:
@@ -236,9 +220,7 @@ def _is_whole(deal: Deal, line: DealLine, name: str) -> bool:
     return line.end_at == deal.end_at
 
 
-def _raised(one: Difference, ordered: Decimal, accepted: Decimal) -> Difference:
+def _raised(one: Difference, more: Decimal) -> Difference:
     """A total after what was ordered and what was accepted became so much more."""
-    rises = (
-        (side, rise, decimal_of(one[side])) for side, rise in (("approved", ordered), ("confirmed", accepted))
-    )
-    return {**one, **{side: in_words(amount + rise) for side, rise, amount in rises if amount is not None}}
+    amounts = ((side, decimal_of(one[side])) for side in ("approved", "confirmed"))
+    return {**one, **{side: in_words(amount + more) for side, amount in amounts if amount is not None}}

@@ -11,7 +11,7 @@ import uuid
 from django.db import transaction
 
 from orders.ask import Ask, AskConflictError, AskRefusedError
-from orders.changes import CHANGE, change_ask
+from orders.changes.send import CHANGE, change_ask
 from orders.mirror import mirror_read_now
 from orders.models import LIVE, UNDECIDED, Deal, DealStatus
 from orders.services import deal_locked, deal_withdraw_held

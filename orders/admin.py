@@ -14,7 +14,7 @@ from unfold.decorators import display
 
 from orders.acts import REASON_LENGTH, ActRefusedError, deal_cancel_ask, deal_read_again, deal_withdraw
 from orders.amounts import confirmed_of
-from orders.changes import CHANGE
+from orders.changes.send import CHANGE
 from orders.choices import deal_acts, deal_choices
 from orders.cost_dates import cost_dates
 from orders.live import PAGE

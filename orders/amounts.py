@@ -4,7 +4,7 @@
 now: as ordered, or as they accepted it otherwise (`orders/accepted.py`), and until the seller has confirmed
 the purchase as they last let it go in an answer to the seller's question. *Confirmed* is what the seller says
 it booked: its total where that says more than its packages, what nobody ordered included. *Committed* is what
-the money is bound to: confirmed where the seller has said, else approved. *Outstanding* is committed and not
+the money is bound to: the larger of approved and confirmed. *Outstanding* is committed and not
 confirmed yet. Zero is an amount: a package the seller cancelled comes to 0.
 
 What has run of a media buy that was cancelled is owed all the same, and nobody here knows how much: sellers
@@ -19,15 +19,13 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
 
 from orders.models import CONFIRMED, Deal, DealLine, DealStatus, lines_read_once
 from tasks_app.money import decimal_of
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.pauses import answers_let_go
 
-# Of a total that was accepted: the changes (ids) that its seller may have made by then.
-WITH = "with"
 UNAPPROVED = "approval"  # the field of the difference that an adopted media buy begins with
 BUDGET, PACKAGE, TOTAL = "budget", "package", "total_budget"  # the fields of differences in money
 Difference = Mapping[str, Any]
@@ -105,10 +103,11 @@ def _read(deal: Deal, amount: Case) -> Decimal | None:
 
 def _amounts(deal: Deal, approved: Decimal, stated: Decimal | None) -> Amounts:
     told = stated if deal.status in CONFIRMED else None
+    larger = approved if told is None else max(approved, told)
     return Amounts(
         approved=approved,
         confirmed=told,
-        committed=_NOTHING if deal.status not in COMMITTED else approved if told is None else told,
+        committed=larger if deal.status in COMMITTED else _NOTHING,
     )
 
 
@@ -203,15 +202,14 @@ def approved() -> Coalesce:
     return Coalesce(answered(), "accepted_gross", ordered())
 
 
-def gross() -> Coalesce:
-    """A deal's gross as confirmed, else as approved, for a query of deals."""
-    return Coalesce("confirmed_gross", approved())
+def gross() -> Greatest:
+    """The larger of what a deal's seller confirms and what counts as approved, for a query of deals."""
+    return Greatest("confirmed_gross", approved())
 
 
 def gross_of(deal: Deal, lines: Iterable[DealLine]) -> Decimal:
     """`gross`, of a deal whose lines were read."""
-    told = deal.confirmed_gross
-    return approved_of(deal, lines_ordered(lines)) if told is None else told
+    return max(approved_of(deal, lines_ordered(lines)), deal.confirmed_gross or _NOTHING)
 
 
 def answered(*, left: bool = False) -> Case:
@@ -245,19 +243,17 @@ def confirmed() -> Case:
 
 
 @lines_read_once
-def amount_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
-    """What a deal comes to after `changes` (update_media_buy's arguments), the last of them asked for now: of
-    a package that more than one names the last counts, of one that it does not name the larger amount."""
-    *earlier, asked = changes
+def amount_after(deal: Deal, change: Mapping[str, Any]) -> Decimal:
+    """Return what a deal comes to after a change (update_media_buy's arguments)."""
     lines, before = list(deal.lines.all()), deal_amounts(deal).committed
-    told = _budgets(asked)
+    told = _budgets(change)
     after = _NOTHING
     for line in lines:
-        now = line_budget(deal, line) if (own := line_amounts(deal, line).confirmed) is None else own
+        amounts = line_amounts(deal, line)
+        now = max(amounts.approved, amounts.confirmed or _NOTHING)
         before -= now
-        waiting = [_budgets(one).get(line.package_id, now) for one in earlier]
-        after += told.get(line.package_id, max([now, *waiting]))
-    if decides_total(deal, lines, asked):
+        after += told.get(line.package_id, now)
+    if decides_total(deal, lines, change):
         return after  # the total was of these packages
     return after + before  # of what is in no package of ours, all is left as it was
 
@@ -269,53 +265,24 @@ def by_total_alone(deal: Deal, lines: Iterable[DealLine]) -> bool:
 
 
 @lines_read_once
-def approved_after(deal: Deal, *changes: Mapping[str, Any]) -> Decimal:
-    """What counts as approved of a deal once `changes` (update_media_buy's arguments) do, one after the
-    other; one that was adopted counts as it was adopted. A total that may be with a change becomes no more
-    by it."""
+def approved_after(deal: Deal, change: Mapping[str, Any]) -> Decimal:
+    """Return what counts as approved of a deal once a change does."""
     lines = list(deal.lines.all())
     now = {line.pk: line_budget(deal, line) for line in lines}
     ordered = lines_ordered(lines)
     total = ordered if is_unapproved(deal) else _agreed(deal, ordered)
-    for change in changes:
-        told = _budgets(change)
-        anew = {line.pk: told[line.package_id] for line in lines if line.package_id in told}
-        more = sum((budget - now[pk] for pk, budget in anew.items()), _NOTHING)
-        now |= anew
-        if decides_total(deal, lines, change):
-            total = sum(now.values(), _NOTHING)
-        else:
-            total += min(more, _NOTHING) if may_be_with(deal, change) else more
-    return total
-
-
-@lines_read_once
-def totals_after(deal: Deal, change: Mapping[str, Any]) -> set[Decimal]:
-    """What the whole media buy may come to once `change` is made: where what was accepted may be with it
-    already also that, that and the change, and what its packages are ordered for by then."""
-    after = approved_after(deal, change)
-    if not may_be_with(deal, change):
-        return {after}
-    lines, told, before = list(deal.lines.all()), _budgets(change), approved_after(deal)
-    rises = (told[line.package_id] - line_budget(deal, line) for line in lines if line.package_id in told)
-    ordered = (told.get(line.package_id, line.budget) for line in lines)
-    return {after, before, before + sum(rises, _NOTHING), sum(ordered, _NOTHING)}
+    told = _budgets(change)
+    anew = {line.pk: told[line.package_id] for line in lines if line.package_id in told}
+    if decides_total(deal, lines, change):
+        return sum((now | anew).values(), _NOTHING)
+    return total + sum((budget - now[pk] for pk, budget in anew.items()), _NOTHING)
 
 
 def decides_total(deal: Deal, lines: Collection[DealLine], change: Mapping[str, Any]) -> bool:
-    """Whether a change says the amount of each package anew, of a media buy that its seller confirmed in one
-    amount: that is what they are from then on, whatever was accepted, but for what may be with that change
-    already."""
+    """Return whether a change says the amount of each package anew, of a media buy that its seller confirmed
+    in one amount."""
     told = _budgets(change)
-    is_anew = by_total_alone(deal, lines) and all(line.package_id in told for line in lines)
-    return is_anew and not may_be_with(deal, change)
-
-
-def may_be_with(deal: Deal, change: Mapping[str, Any]) -> bool:
-    """Whether a total that people accepted may be with `change`: its seller may have made it by then."""
-    operation = (change.get("context") or {}).get("operation_id")
-    kept = (one.get(WITH) for one in deal.accepted)
-    return operation is not None and any(isinstance(ids, list) and operation in ids for ids in kept)
+    return by_total_alone(deal, lines) and all(line.package_id in told for line in lines)
 
 
 def _budgets(change: Mapping[str, Any]) -> dict[str, Decimal]:

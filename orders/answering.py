@@ -13,12 +13,12 @@ from typing import Any
 from orders.amounts import amount_after, approved_and_left
 from orders.approved import is_as_last_approved
 from orders.ask import AskRefusedError, arguments_read, refuse
-from orders.changes import CHANGE, change_check
+from orders.changes.open_changes import CHANGE, raise_reservation
+from orders.changes.send import change_check, increase
 from orders.departures import counted
-from orders.doubt import changes_on_their_way
 from orders.evidence import MOVING, deal_evidence
 from orders.flights import change_passed, flight_after, request_passed
-from orders.models import Deal
+from orders.models import Change, Deal
 from orders.policy_facts import deal_facts
 from orders.questions import DEAL, gross_shown
 from orders.request_rules import line_before, offered, purchase_check, purchase_currency
@@ -52,7 +52,7 @@ WHOSE = ("account", "accounts", "brand", "media_buy_ids")
 
 def register() -> None:
     """Called when the application starts."""
-    answer_rule_register(AnswerRule(problem=_problem, question=_question, stands=_stands))
+    answer_rule_register(AnswerRule(problem=_problem, question=_question, stands=_stands, released=_released))
     order_words_register(_at_a_gate)
 
 
@@ -88,7 +88,7 @@ def _unreadable(deal: Deal, operation: Operation, request: Request) -> str:
     try:
         if operation.task_type == _CHANGE:
             changed = arguments_read(requests.UpdateMediaBuy, {**bare, "idempotency_key": _KEY})
-            change_check(deal, changed, operation)
+            change_check(deal, changed)
         else:
             wire = arguments_read(requests.CreateMediaBuy, {**bare, "idempotency_key": _KEY})
             _purchase_check(deal, wire)
@@ -120,7 +120,6 @@ def _question(operation: Operation, request: Request, question: Question) -> Que
     deal = _deal_of(operation)
     if deal is None:
         return question
-    changes = (*_before(deal, operation), request)
     amount, passed = counted(deal, _amount(deal, operation, request)), _passed(deal, operation, request)
     evidence: dict[str, Any] = {
         **deal_evidence(deal),
@@ -136,9 +135,7 @@ def _question(operation: Operation, request: Request, question: Question) -> Que
         amount=amount,
         currency=deal.currency,
         advertiser_id=deal.advertiser_id,
-        facts=partial(
-            deal_facts, deal, approved=approved_and_left(deal), flight=flight_after(deal, *changes)
-        ),
+        facts=partial(deal_facts, deal, approved=approved_and_left(deal), flight=flight_after(deal, request)),
         judged_as=frozenset({DEAL if operation.task_type == _PURCHASE else CHANGE}),
         moving=question.moving | MOVING,
         due_at=_until(request) if operation.task_type == _PURCHASE else None,
@@ -199,6 +196,13 @@ def _stands(operation: Operation, request: Request) -> bool:
     return same and not _problem(operation, request) and is_as_last_approved(deal, operation)
 
 
+def _released(operation: Operation, request: Request) -> None:
+    """An answer that raises a change reserves the rest of its increase."""
+    change = Change.objects.filter(operation=operation, closed_at=None).select_related("deal").first()
+    if change is not None:
+        raise_reservation(change, increase(change_comes_to(change.deal, request)))
+
+
 def _passed(deal: Deal, operation: Operation, request: Mapping[str, Any]) -> str:
     return request_passed(request) if operation.task_type == _PURCHASE else change_passed(deal, request)
 
@@ -209,22 +213,17 @@ def _until(request: Request) -> Any:
     return start if start is not None and start > clock.now() else None
 
 
-def _before(deal: Deal, operation: Operation) -> list[Request]:
-    """Changes on their way that a change comes after."""
-    return changes_on_their_way(deal, operation) if operation.task_type == _CHANGE else []
-
-
 def _counted(deal: Deal, operation: Operation) -> Decimal:
     """What the deal comes to without the answer: no more than that always has room."""
     if operation.task_type == _CHANGE:
-        return change_comes_to(deal, {}, operation)["before"]
+        return change_comes_to(deal, {})["before"]
     return approved_and_left(deal)
 
 
 def _amount(deal: Deal, operation: Operation, request: Request) -> Decimal:
     """What the deal comes to, as the request leaves."""
     if operation.task_type == _CHANGE:
-        return amount_after(deal, *_before(deal, operation), request)
+        return amount_after(deal, request)
     packages = request.get("packages")
     told = packages if isinstance(packages, list) else []
     budgets = (decimal_of(p.get("budget")) for p in told if isinstance(p, Mapping))

@@ -9,20 +9,15 @@ from orders.amending import deal_amend
 from orders.amounts import deal_amounts
 from orders.awaited import awaited_kept
 from orders.deciding import booking_effects
-from orders.doubt import changes_maybe_made
 from orders.following import TWICE, twice_bought, twice_words
 from orders.models import CONFIRMED, LIVE, UNDECIDED, Deal, DealStatus
 from orders.nameless import is_nameless, nameless_refused, nameless_words
-from orders.po_numbers import others_of
 from orders.questions import (
     DEAL,
     DIFFERENT,
-    PO_NUMBER,
     ask_booked_differently,
     ask_deal,
-    ask_po_number,
     difference_question,
-    po_number_question,
     undecided_question,
 )
 from orders.rooms import NOTHING, room_take
@@ -31,11 +26,9 @@ from orders.services import (
     deal_locked,
     deal_withdraw_held,
     purchase_held,
-    purchase_of,
 )
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.jobs.planning import job_start
 from tasks_app.lifecycle.transitions import note, transition
@@ -76,26 +69,6 @@ def register() -> None:
     )
     kind_register(
         Kind(
-            name=PO_NUMBER,
-            label="Purchase-order number",
-            apply=_po_number_decided,
-            version=_undecided_version,
-            asks=_po_number_again,
-            reopen=lambda approval: _again(approval, _ask_po_number_again),
-            effects={
-                "approve": "Puts the deal itself to people; nothing is bought yet.",
-                "reject": "Cancels the deal and frees its budget.",
-                "nothing": "It expires at the deadline. Waiting never approves.",
-            },
-            decided={
-                "approved": "the number may be used; the deal itself is put to people",
-                "rejected": "the deal is called off",
-                "expired": "the deal expires",
-            },
-        )
-    )
-    kind_register(
-        Kind(
             name=DIFFERENT,
             label="Booked differently",
             apply=_difference_decided,
@@ -118,12 +91,6 @@ def register() -> None:
             },
         )
     )
-
-
-def _po_number_again(approval: Approval) -> Question:
-    deal = deal_locked(approval.subject_id)
-    purchase = purchase_of(deal)
-    return po_number_question(deal, purchase, others_of(deal, purchase))
 
 
 def _deal_decided(approval: Approval, outcome: Outcome) -> None:
@@ -185,28 +152,11 @@ def _called_off(deal: Deal, approval: Approval, outcome: Outcome) -> None:
     deal_withdraw_held(deal=deal, reason=why, actor=outcome.actor, rights=(DECIDE,), tell=is_booking)
 
 
-def _po_number_decided(approval: Approval, outcome: Outcome) -> None:
-    deal = deal_locked(approval.subject_id)
-    if deal.status not in UNDECIDED:
-        return
-    if outcome.answer == "approved":
-        ask_deal(deal)
-    else:
-        _called_off(deal, approval, outcome)
-
-
-def _ask_po_number_again(deal: Deal) -> Approval:
-    purchase = purchase_of(deal)
-    return ask_po_number(deal, purchase, others_of(deal, purchase))
-
-
 def _difference_decided(approval: Approval, outcome: Outcome) -> None:
     deal = deal_locked(approval.subject_id)
     if outcome.answer == "approved":
         kept = outcome.comment or f"Kept as the seller booked it, by {approval.reference}"
-        changes = changes_maybe_made(deal, approval.created_at)
-        now = taken(deal, awaited_kept(deal), changes)
-        note(deal, actor=outcome.actor, reason=kept, changes=now.changes)
+        note(deal, actor=outcome.actor, reason=kept, changes=taken(deal, awaited_kept(deal)).changes)
     elif outcome.answer == "rejected" and deal.status not in LIVE:
         refused = f"Not accepted, by {approval.reference}: {outcome.comment}"
         note(deal, actor=outcome.actor, reason=refused[:500])
@@ -234,10 +184,6 @@ def _unsent_version(approval: Approval) -> int | None:
         return None
     deal = Deal.objects.get(pk=approval.subject_id)
     return version if deal.status in UNDECIDED or purchase_held(deal) is not None else None
-
-
-def _undecided_version(approval: Approval) -> int | None:
-    return _locked_version(approval, status__in=UNDECIDED)
 
 
 def _version(approval: Approval) -> int | None:

@@ -11,7 +11,7 @@ import uuid
 
 import structlog
 
-from orders.changes import CHANGE, change_ask_again, change_question, is_change, is_left_behind
+from orders.changes.send import CHANGE, change_ask_again, change_question, is_change, is_left_behind
 from orders.models import Deal, DealStatus
 from orders.questions import DEAL, ask_deal, booking_question
 from tasks_app.approvals.changes import evidence_changes

@@ -16,8 +16,6 @@ class OrdersConfig(AppConfig):
             approvals,
             approved,
             assistant,
-            changed,
-            changes,
             conflicts,
             corrected,
             explain,
@@ -35,6 +33,7 @@ class OrdersConfig(AppConfig):
             running_on,
             search,
         )
+        from orders.changes import open_changes, prove, send
         from tasks_app.database_rights import rights_register
         from tasks_app.jobs.recipes import recipes_register
         from tasks_app.operations.sweep import chore_register
@@ -52,8 +51,9 @@ class OrdersConfig(AppConfig):
         questions.register()
         outcomes.register()
         approvals.register()
-        changes.register()
-        changed.register()
+        send.register()
+        open_changes.register()
+        prove.register()
         corrected.register()
         redating.register()
         late.register()

@@ -1,9 +1,7 @@
-"""What of a media buy is so already as changes on their way ask for.
+"""What of a media buy is so already as its open change asks for.
 
-A seller may do what it was sent before it says so: a reading shows it, or the answer to another task. What is
-shown with the very value that people approved is no departure that they are asked about, who would have what
-they wanted cancelled. It is kept, and departs once that change fails, is refused, withdrawn, overdue or given
-up; once it completes it counts as approved.
+A seller may make a change before it says so. What it shows with the very value that people approved is no
+difference that they are asked about. It is kept, and is one when the change is refused.
 """
 
 from __future__ import annotations
@@ -11,24 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from decimal import Decimal
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from orders.accepted import Difference, decided_by
 from orders.amounts import BUDGET, TOTAL, approved_after, by_total_alone
-from orders.changes_left import cancels_all
-from orders.changes_taken import lines_change
+from orders.changes.apply import change_lines
+from orders.changes.open_changes import cancels_all, is_rejected_buy_being_cancelled, open_changes
+from orders.changes.proof import PAUSED
 from orders.departures import departs_in_a_pause, word_shown
-from orders.doubt import changes_sent, refused_on_its_way
-from orders.effects import PAUSED
-from orders.flights import change_crossing, flight_after
+from orders.flights import change_crossing
 from orders.last_words import WHOLE, Words, words_after, words_of
 from orders.matching import packages_of
 from orders.models import Deal, DealLine, DealMirror
 from orders.targeting import is_targeted
 from tasks_app.money import decimal_of
+from tasks_app.operations.pauses import request_let_go
 
-_Changes = Sequence[Mapping[str, Any]]
 _Places = set[tuple[int, str]]  # line and field of a difference
 _WHOLE_PAUSE = (0, PAUSED)
 # Fields that changes decide: as approved, and as confirmed.
@@ -48,26 +45,21 @@ def awaited(
     words: Words,
     whole: bool,
 ) -> list[Difference]:
-    """What of `departing` changes on their way ask for with that very value: one of them, or some of them
-    one after the other. One that would leave no flight is never counted, nor waited for. `lines`: with what
-    is confirmed of them; `buy`: the record that states it (`whole`: the media buy's own); `words`: people's
-    last ones."""
-    sent = changes_sent(deal) if departing else []
-    changes = [change for change in sent if not change_crossing(deal, change)]
-    ends = range(1, len(changes) + 1)
-    rows = [changes[first:end] for end in ends for first in range(end)]
-    shown: _Places = set().union(*(_shown(deal, lines, row) for row in rows))
+    """Return what of `departing` the open changes that were sent ask for with that very value. A change that
+    would leave no flight is left out. `lines`: with what is confirmed of them; `buy`: the record that states
+    it (`whole`: the media buy's own); `words`: people's last ones."""
+    changes = _sent(deal) if departing else []
+    shown: _Places = set().union(*(_shown(deal, lines, change) for change in changes))
     by_total = by_total_alone(deal, lines) or any(one["field"] == TOTAL for one in deal.accepted)
-    totals = [approved_after(deal, *row) for row in rows] if by_total else []
+    totals = [approved_after(deal, change) for change in changes] if by_total else []
     asked = [word for change in changes for word in _words(lines, change)]
-    pauses = [row for row in rows if any(map(_speaks_of_pauses, row))]
     # What people refused stays what it differs in while it is cancelled for that.
-    is_cancelled = any(map(cancels_all, changes)) and not refused_on_its_way(deal)
+    is_cancelled = any(map(cancels_all, changes)) and not is_rejected_buy_being_cancelled(deal)
     said = [one for one in departing if (*_place(one), one["confirmed"]) in asked]
     gone = [one for one in departing if is_cancelled and _is_nothing(one)]
     if any(_place(one) == _WHOLE_PAUSE for one in departing):
         ids = [line.package_id for line in lines]
-        after = (reduce(partial(words_after, package_ids=ids), row, words) for row in pauses)
+        after = (words_after(words, change, ids) for change in changes if _speaks_of_pauses(change))
         is_asked = any(_place(one) == _WHOLE_PAUSE for one in deal.differences)
         departs = partial(departs_in_a_pause, lines, buy, whole=whole, is_asked=is_asked)
         if not all(map(departs, after)):
@@ -77,6 +69,13 @@ def awaited(
         for one in departing
         if _place(one) in shown or _is_one_of(totals, one) or one in said or one in gone
     ]
+
+
+def _sent(deal: Deal) -> list[Mapping[str, Any]]:
+    """What the deal's open changes that were sent ask for."""
+    sent = open_changes(deal).filter(operation__sent_at__isnull=False)
+    asked = [request_let_go(change.operation, left=True) for change in sent]
+    return [one for one in asked if not change_crossing(deal, one)]
 
 
 def _words(lines: Sequence[DealLine], change: Mapping[str, Any]) -> list[tuple[int, str, str]]:
@@ -122,21 +121,13 @@ def with_total(buy: Mapping[str, Any], known: Iterable[Difference]) -> Mapping[s
     return {**buy, TOTAL: kept[0]} if kept and stated.count(None) == len(stated) else buy
 
 
-def _shown(deal: Deal, lines: Sequence[DealLine], changes: _Changes) -> _Places:
-    """What changes, one after the other, decide and is confirmed as they ask for it."""
-    named: _Places = set().union(*(decided_by(deal, lines, change) for change in changes))
-    sides = zip(lines, _after(deal, lines, changes), strict=True)
-    return named & {(line.position, field) for line, after in sides for field in _as_asked(line, after)}
-
-
-def _after(deal: Deal, lines: Sequence[DealLine], changes: _Changes) -> list[DealLine]:
-    """Lines as they are approved once changes count, not to be saved."""
-    deal, lines = copy(deal), [copy(line) for line in lines]
-    for change in changes:
-        lines_change(deal, lines, change)
-        flight = flight_after(deal, change)
-        deal.start_at, deal.end_at = flight.start, flight.end
-    return lines
+def _shown(deal: Deal, lines: Sequence[DealLine], change: Mapping[str, Any]) -> _Places:
+    """What a change decides and is confirmed as it asks for it."""
+    after = [copy(line) for line in lines]
+    change_lines(deal, after, change)
+    sides = zip(lines, after, strict=True)
+    named = decided_by(deal, lines, change)
+    return named & {(line.position, field) for line, wanted in sides for field in _as_asked(line, wanted)}
 
 
 def _as_asked(line: DealLine, after: DealLine) -> Iterator[str]:

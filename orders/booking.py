@@ -13,6 +13,8 @@ from orders import questions
 from orders.accepted import standing, taken
 from orders.amending import line_as_let_go
 from orders.awaited import awaited, awaited_keep, mirror_kept, with_total
+from orders.changes.apply import settle_ended_changes
+from orders.changes.open_changes import cancellation_differences, is_rejected_buy_being_cancelled
 from orders.confirmation import (
     confirmed_values,
     differences,
@@ -24,15 +26,13 @@ from orders.confirmation import (
     values_unread,
 )
 from orders.departures import departures
-from orders.doubt import changes_maybe_made, refused_on_its_way
 from orders.flights import flight_after
 from orders.last_words import Words, words_bought, words_named
 from orders.matching import Matched, packages_match, packages_of
 from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealMirror, DealStatus
-from orders.not_shown import changes_count, next_in_line
 from orders.services import deal_amended
-from tasks_app import clock, ids
+from tasks_app import ids
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.lifecycle.references import next_reference
@@ -107,14 +107,14 @@ def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
 
 def compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool = True) -> None:
     """Write what the seller says of a media buy beside what was approved; a new departure is asked about.
-    What the record shows of changes in doubt counts first (`not_shown.py`): it departs in nothing by them.
-    Nor is anybody asked about what a change on its way asks for (`awaited.py`).
+    What the record shows of a change whose operation has ended counts first. Nobody is asked about what an
+    open change asks for (`awaited.py`).
     `whole`: the record is the media buy's own, not an answer that names what changed. Called in a transaction
     that holds the deal's lock."""
-    is_gone = changes_count(deal, buy, whole=whole)
+    not_shown = settle_ended_changes(deal, buy, whole=whole)
     _compare(deal, buy, whole=whole)
-    if is_gone:
-        next_in_line(deal)
+    if not_shown:
+        questions.ask_about_differences(deal)
 
 
 def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
@@ -130,6 +130,7 @@ def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
     if not deal.media_buy_id:
         unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
         found.append({"line": 0, "product": "The media buy", **unnamed})
+    found += cancellation_differences(deal)
     now = standing(deal, lines, found)
     shown = awaited(deal, lines, now.differences, buy, words=words, whole=whole)
     awaited_keep(deal, shown, known=known)
@@ -141,21 +142,18 @@ def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
     said = ", ".join(dict.fromkeys(one["field"] for one in now.differences))
     reason = f"The seller departs from what was approved: {said}" if said else "The seller departs in nothing"
     note(deal, actor=SYSTEM, reason=reason, changes=now.changes)
-    if now.differences:
-        DealMirror.objects.update_or_create(deal=deal, defaults={"differs_at": clock.now()})
     if questions.still_asked(deal) if now.differences else questions.comes_and_goes(deal):
         return
     _withdraw_difference(deal)
     # While people's refusal is with the seller they are asked nothing: they are once that fails.
-    if not now.differences or refused_on_its_way(deal):
+    if not now.differences or is_rejected_buy_being_cancelled(deal):
         return
     before = questions.accepted_before(deal)
     if before is None:
         questions.ask_booked_differently(deal)
         return
     again = f"The seller says again what was accepted by {before.reference}"
-    changes = changes_maybe_made(deal, clock.now())
-    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, shown, changes).changes)
+    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, shown).changes)
 
 
 def _withdraw_difference(deal: Deal) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 from orders.amounts import TOTAL, approved_shown, deal_amounts
 from orders.booking import deal_adopt
+from orders.changes.open_changes import cancels_all
+from orders.changes.proof import record_of
 from orders.confirmation import MAX_IDENTITY
 from orders.departures import departures_told, uncounted
-from orders.doubt import cancels, record_of
 from orders.following import LATE, OVER, bought_by, holder_of, named_to, twice
 from orders.matching import packages_of
 from orders.models import CONFIRMED, LIVE, Deal, DealStatus
@@ -115,7 +116,7 @@ def _why_not_bought(conflict: Conflict, deal: Deal) -> str:
 
 def _why_not_terms(conflict: Conflict, deal: Deal) -> str:
     """Of the media buy that the deal holds."""
-    if cancels(conflict.operation):
+    if cancels_all(conflict.operation.request):
         return "It is about a cancellation: what the seller holds is read from it again."
     if deal.status not in CONFIRMED:
         return f"{deal.reference} is {deal.status}: there is nothing left to be compared with it."

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orders.ask import Ask, AskConflictError, AskRefusedError
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.following import twice_anew
 from orders.models import LIVE, Deal, DealStatus
 from orders.purchases import purchase_ask

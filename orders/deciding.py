@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from orders.accounts import UnderAccount, account_stands, deal_account
 from orders.following import TWICE
 from orders.models import Deal
+from orders.po_numbers import NUMBER_USED
 from tasks_app.approvals.kinds import Effect
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.operations.blockers import Blocker, ShutBy, Then, seller_blocker
@@ -100,7 +101,9 @@ def _booking(approval: Approval, deal: Deal | None) -> Effect:
     refused = account.refused or _ended_by(kept)
     if refused:
         return Effect(words=f"Nothing is bought, for {_said(refused)}: the deal ends.", sends=False)
-    return Effect(words=_sends(_ORDERS, list(_once(approval, account)), account, kept), sends=True)
+    words = _sends(_ORDERS, list(_once(approval, account)), account, kept)
+    warning = approval.evidence.get(NUMBER_USED)
+    return Effect(words=f"{words} {warning}." if warning else words, sends=True)
 
 
 def _ended_by(kept: Blocker | None) -> str:

@@ -192,7 +192,7 @@ def _is_overtaken(one: _Difference, lines: Sequence[DealLine], words: Words) -> 
     said = last_words.word_on(words, where, one["field"])
     if said is not None and one["field"] in last_words.TERMS:
         return False  # no change speaks of them
-    return said is None or one["approved"] not in map(word_shown, last_words.each_of(said))
+    return said is None or one["approved"] != word_shown(said)
 
 
 def word_shown(word: Word) -> str:

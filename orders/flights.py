@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from orders.changes_left import cancels_all
+from orders.changes.open_changes import cancels_all
 from orders.models import Deal, lines_read_once
 from tasks_app import clock, days
 from tasks_app.adcp.values import parse_time

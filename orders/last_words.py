@@ -4,8 +4,7 @@ sent along (AdCP media-buy/create-media-buy-request, package-request, update-med
 
 A purchase has the first word (`words_bought`), a change that counts a later one. What its seller states
 otherwise departs from them, also where it does late what a newer change has decided. What nobody has ever
-spoken of is the seller's; where people only refused what it did late, whatever else it states is as they
-said. Pure: nothing is read or written.
+spoken of is the seller's. Pure: nothing is read or written.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
 
-from orders.effects import PAUSED, is_paused, pauses_all_it_names, pauses_every_package
+from orders.changes.proof import PAUSED, is_paused, pauses_all_it_names, pauses_every_package
 from orders.matching import is_cancelled, packages_match, packages_of
 from orders.models import DealLine
 from orders.targeting import is_the_same
@@ -33,7 +32,6 @@ OF_THE_WHOLE = (NAME, PACING, PAUSED, ESTIMATE, "invoice_recipient")
 OF_A_PACKAGE = (PACING, PAUSED, IMPRESSIONS, ESTIMATE, "measurement_terms", "optimization_goals")
 FIELDS = tuple(dict.fromkeys((*OF_THE_WHOLE, *OF_A_PACKAGE)))
 WHOLE = ""  # in place of a package's id
-NOT = "not"  # which names or pacings people refused, and said nothing else
 TERM = "term"  # what was sent along of a term
 _BUDGET = "budget"
 _MAX_OF_A_PLACE = 255  # characters shown of what stands at one place of a term
@@ -73,13 +71,6 @@ def words_of(change: _Record) -> dict[str, dict[str, Any]]:
     return {where: words for where, words in told.items() if words}
 
 
-def pauses_of(change: _Record) -> dict[str, Any]:
-    """What a change says of pauses alone."""
-    told = {where: words[PAUSED] for where, words in words_of(change).items() if PAUSED in words}
-    packages = [{"package_id": where, PAUSED: word} for where, word in told.items() if where != WHOLE]
-    return {**({PAUSED: told[WHOLE]} if WHOLE in told else {}), "packages": packages}
-
-
 def words_after(before: Words, change: _Record, package_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """People's last words once a change counts; `package_ids`: of all packages, empty for one without a name.
     A word on the pause of the whole media buy is one on each package's too, and the newer of both stands."""
@@ -92,20 +83,6 @@ def words_after(before: Words, change: _Record, package_ids: Collection[str]) ->
         left = {where: _without_pause(words) for where, words in left.items()}
     merged = {where: {**left.get(where, {}), **said.get(where, {})} for where in {**left, **said}}
     return {where: words for where, words in _paused_apart(merged, package_ids).items() if words}
-
-
-def words_refused(before: Words, change: _Record) -> dict[str, dict[str, Any]]:
-    """People's last words once they refused what a change made of the media buy: as before, and where nobody
-    had spoken, or had refused something else, it is not to be so either."""
-    left = {where: dict(words) for where, words in before.items()}
-    for where, words in words_of(change).items():
-        for field, word in words.items():
-            known = word_on(before, where, field)
-            if known is None and field == PAUSED:
-                left.setdefault(where, {})[field] = not word
-            elif known is None or isinstance(known, Mapping):
-                left.setdefault(where, {})[field] = {NOT: list(dict.fromkeys((*_refused(known), word)))}
-    return left
 
 
 def _paused_apart(
@@ -153,7 +130,7 @@ def _as_said(ours: Mapping[str, Word], record: _Record) -> Iterator[tuple[str, A
     for field, word in ours.items():
         stated = record.get(field)
         if field in _TEXTS and isinstance(stated, str) and stated:
-            yield field, _wanted(word, stated), stated
+            yield field, word, stated
         elif field == IMPRESSIONS and (number := _number(stated)) is not None:
             yield field, word, number
         elif field in TERMS and isinstance(word, Mapping) and stated is not None:
@@ -211,29 +188,10 @@ def word_on(words: Words, where: str, field: str) -> Word | None:
 
 def in_words(word: Word) -> str:
     """A word as a difference shows it."""
-    if isinstance(word, Mapping):
-        return f"not {' or '.join(_refused(word))}"
     if isinstance(word, bool):
         return "yes" if word else "no"
     number = None if isinstance(word, str) else decimal_of(word)
     return str(word) if number is None else format(number.normalize(), "f")
-
-
-def each_of(word: Word) -> list[Word]:
-    """What people refused one by one, as it stands beside what is stated; any other word as it is."""
-    return [{NOT: one} for one in _refused(word)] or [word]
-
-
-def _refused(word: Word | None) -> Sequence[str]:
-    told = word[NOT] if isinstance(word, Mapping) else ()
-    return (told,) if isinstance(told, str) else told
-
-
-def _wanted(word: Word, stated: str) -> Word:
-    """A word beside what is stated: what people did not refuse is as they said."""
-    if not isinstance(word, Mapping):
-        return word
-    return {NOT: stated} if stated in _refused(word) else stated
 
 
 def _as_sent(told: _Record, fields: Sequence[str]) -> dict[str, Any]:

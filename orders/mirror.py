@@ -24,11 +24,9 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection, transaction
 from django.db.models import QuerySet
 
-from orders.changed import change_look_again
 from orders.confirmation import mirror, stated_at
 from orders.mirror_times import next_attempt
 from orders.models import LIVE, Deal, DealMirror
-from orders.not_shown import deals_in_doubt
 from orders.reconcile import ALL_STATUSES, TOOL
 from orders.seller_state import Freshness, deal_follow, is_older
 from tasks_app import clock
@@ -336,14 +334,10 @@ def _release(deals: Collection[uuid.UUID]) -> None:
 
 
 def _write_all(told: list[_Told], seller: str) -> None:
-    in_doubt = deals_in_doubt(one.due.deal_id for one in told)
     by_deal = {one.due.deal_id: one for one in told}
 
     def write(deal_id: uuid.UUID) -> int:
-        one = by_deal[deal_id]
-        _write(one)
-        if one.buy is not None and deal_id in in_doubt:
-            change_look_again(deal_id=deal_id, buy=one.buy, asked_at=one.asked_at)
+        _write(by_deal[deal_id])
         return 1
 
     if each_row(_WORK, by_deal, write, commits=True) < len(by_deal):

@@ -21,7 +21,7 @@ _MOST_DOUBLINGS = 4
 def mirror_begin(
     deal: Deal, *, stated_at: datetime | None, as_stated: Mapping[str, str], last_words: Words
 ) -> None:
-    """Follow a media buy that was just confirmed, or found: its first reading is due soon.
+    """Follow a media buy that was just confirmed, or found: its first reading is due next_proof_reading.
 
     `stated_at`: the seller's own time of what it confirmed; `as_stated`: what nobody can read in it;
     `last_words`: what people said in buying it that stands in no column.
@@ -48,6 +48,11 @@ def next_reading(deal: Deal, *, moved: bool, now: datetime) -> datetime:
     due = now + _scaled(settings.MIRROR_MOVED_S if moved else settings.MIRROR_EVERY_S)
     edges = [at + _AFTER_AN_EDGE for at in (deal.start_at, deal.end_at) if at + _AFTER_AN_EDGE > now]
     return min([due, *edges])
+
+
+def next_proof_reading(now: datetime) -> datetime:
+    """When a media buy is read again that is to show a change."""
+    return now + _scaled(settings.MIRROR_FIRST_S)
 
 
 def next_attempt(failures: int, *, now: datetime) -> datetime:

@@ -271,17 +271,11 @@ class DealMirror(models.Model):
     asked_at = models.DateTimeField(null=True)
     stated_at = models.DateTimeField(null=True)
     read_at = models.DateTimeField(null=True)
-    # Completed changes (ids) that only news older than ours shows, and about which people are asked in turn.
-    shown_late = models.JSONField(default=list)
-    # Those (ids) that another record than their answer or read back showed: they count.
-    shown = models.JSONField(default=list)
     # What the seller shows already of changes on their way, as differences that nobody is asked about.
     awaited = models.JSONField(default=list)
-    # What people last said, in buying it, by changes that count or that they refused, of what stands in no
+    # What people last said, in buying it and by changes that count, of what stands in no
     # column: by package (empty: the whole media buy; one without a name yet: its line's id), then by field.
     last_words = models.JSONField(default=dict)
-    # When its seller came to state what departs now from what was approved.
-    differs_at = models.DateTimeField(null=True)
     # Readings in a row, asked for after the newest answer, that tell of a state before it: how many, when the
     # latest was asked for, and its revision.
     older_reads = models.PositiveSmallIntegerField(default=0)
@@ -298,6 +292,58 @@ class DealMirror(models.Model):
 
     def __str__(self) -> str:
         return f"{self.deal_id} due {self.due_at}"
+
+
+class Change(models.Model):
+    """A change of a media buy, open from when somebody asks for it until its outcome is known.
+
+    A deal has at most one open change of its terms. A pause or a cancellation of the whole media buy may be
+    open beside it.
+    """
+
+    class Kind(models.TextChoices):
+        """What it changes."""
+
+        TERMS = "terms", "Terms"
+        PAUSE = "pause", "Pause of the whole media buy"
+        CANCELLATION = "cancellation", "Cancellation of the whole media buy"
+
+    class Outcome(models.TextChoices):
+        """How it ended."""
+
+        MADE = "made", "Made"  # the seller shows it
+        NOT_SHOWN = "not_shown", "Not shown"  # the seller shows something else: people are asked
+        REFUSED = "refused", "Refused by the seller"
+        WITHDRAWN = "withdrawn", "Withdrawn"  # never sent, or its deal ended
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    deal = models.ForeignKey(Deal, on_delete=models.PROTECT, related_name="changes")
+    operation = models.OneToOneField(Operation, on_delete=models.PROTECT, related_name="change")
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    # How much more than the deal commits now it would commit, in the deal's currency, 0 for less.
+    reserved = models.DecimalField(max_digits=18, decimal_places=4, default=0)
+    opened_at = models.DateTimeField(default=timezone.now, editable=False)
+    closed_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=20, choices=Outcome.choices, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["deal", "kind"],
+                condition=models.Q(closed_at__isnull=True),
+                name="one_open_change_per_deal",
+            ),
+            models.CheckConstraint(condition=models.Q(reserved__gte=0), name="reserved_not_negative"),
+            models.CheckConstraint(
+                condition=models.Q(closed_at__isnull=True, outcome="")
+                | (models.Q(closed_at__isnull=False) & ~models.Q(outcome="")),
+                name="closed_change_has_outcome",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.deal_id}"
 
 
 class RequestKey(models.Model):

@@ -1,4 +1,4 @@
-"""Subscriber of the event bus that withdraws approvals and unsent changes after their deal has moved."""
+"""Subscriber of the event bus that withdraws approvals and changes after their deal has moved."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import uuid
 from django.db import transaction
 from django.db.models import Q
 
+from orders.changes.open_changes import close_changes_of_ended_deal, withdraw_unsent
 from orders.models import Deal
 from orders.services import deal_locked
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.subjects import withdraw_if_obsolete
 from tasks_app.events.bus import Event, subscribe
 from tasks_app.lifecycle.models import AuditEntry
-from tasks_app.operations.models import SETTLED, Operation, OperationStatus
-from tasks_app.operations.services import operation_withdraw
-from tasks_app.people.actors import SYSTEM
+from tasks_app.operations.models import SETTLED, Operation
 
 _TYPES = ["deal.*", *(f"operation.{status}" for status in sorted(SETTLED))]
 
@@ -29,7 +28,7 @@ def _handle(event: Event) -> None:
     if event.imported:
         return
     if event.entity_type == "deal":
-        withdraw_unsent_changes(event.entity_id)
+        close_changes(event.entity_id)
     withdraw_obsolete_approvals(event.entity_type, event.entity_id)
 
 
@@ -55,18 +54,11 @@ def _last_reason(subject_type: str, subject_id: uuid.UUID) -> str:
 
 
 @transaction.atomic
-def withdraw_unsent_changes(deal_id: uuid.UUID) -> None:
-    """Withdraw the held changes of an ended deal's media buy."""
+def close_changes(deal_id: uuid.UUID) -> None:
+    """Withdraw the unsent changes of an ended deal, and close those whose operation has ended."""
     if not Deal.objects.get(pk=deal_id).is_terminal:
         return
     deal = deal_locked(deal_id)
-    held = Operation.objects.filter(
-        subject_type="deal",
-        subject_id=deal.pk,
-        task_type="update_media_buy",
-        status=OperationStatus.REQUESTED,
-        send_at__isnull=True,
-    )
-    for operation in held.select_for_update(no_key=True):
-        if operation.request.get("media_buy_id") == deal.media_buy_id:
-            operation_withdraw(operation=operation, actor=SYSTEM, reason=f"{deal.reference} is {deal.status}")
+    reason = f"{deal.reference} is {deal.status}"
+    withdraw_unsent(deal, reason)
+    close_changes_of_ended_deal(deal)

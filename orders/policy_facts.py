@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from orders.amounts import UNAPPROVED, gross, is_unapproved
-from orders.coming import coming_by
+from orders.changes.open_changes import reserved_by_deal
 from orders.flights import Flight as Whole
 from orders.models import (
     CONFIRMED,
@@ -94,7 +94,7 @@ def _why_manual(guaranteed: bool, is_fixed: bool, terms: Mapping[str, Any]) -> I
 
 def _neighbours(deal: Deal, flight: Flight) -> Iterator[Neighbour]:
     """Open and booked deals of the same advertiser with the same seller, near its flight, with what
-    changes on their way bring."""
+    open changes bring."""
     same: QuerySet[Deal] = Deal.objects.filter(
         advertiser=deal.advertiser_id,
         seller=deal.seller_id,
@@ -104,14 +104,14 @@ def _neighbours(deal: Deal, flight: Flight) -> Iterator[Neighbour]:
     ).exclude(pk=deal.pk)
     if not same.exists():
         return  # as of most deals, and what they come to is dear to ask
-    rows, coming = same.order_by("start_at", "id").annotate(gross=gross()), coming_by(same)
+    rows, reserved = same.order_by("start_at", "id").annotate(gross=gross()), reserved_by_deal(same)
     for pk, reference, start, end, total, currency in rows.values_list(
         "pk", "reference", "start_at", "end_at", "gross", "currency"
     ):
         yield Neighbour(
             reference=reference,
             flight=Flight(start=start, end=end),
-            amount=(total or Decimal(0)) + coming.get(pk, Decimal(0)),
+            amount=(total or Decimal(0)) + reserved.get(pk, Decimal(0)),
             currency=currency,
         )
 

@@ -24,8 +24,8 @@ from orders.ask import (
 from orders.evidence import as_text
 from orders.models import Deal, DealLine
 from orders.offers import Offer, forecast_of
-from orders.po_numbers import orders_under, the_same_order
-from orders.questions import ask_deal, ask_po_number
+from orders.po_numbers import same_order
+from orders.questions import ask_deal
 from orders.request_rules import line_before, offered, purchase_check, purchase_currency
 from orders.rooms import NOTHING, room_problem
 from orders.services import DealDraft, LineDraft, deal_quote, purchase_purpose
@@ -50,7 +50,7 @@ def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None, opened_by: Who | 
     """Hold a purchase and ask people about it, in the caller's transaction.
 
     The same order under the same purchase-order number returns the operation there is. Another order under a
-    used number asks people about the number first.
+    number that already left is shown to people as a warning.
 
     Args:
         ask: The purchase, and who asked for it.
@@ -72,8 +72,7 @@ def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None, opened_by: Who | 
     known = offered(mine, ask.seller, account.advertiser, wire.packages or ())
     currency = purchase_currency(wire, known, in_place_of)
     purchase_check(wire, _sold(wire, known, in_place_of), currency)
-    earlier = orders_under(account=account, po_number=wire.po_number) if wire.po_number else []
-    same = the_same_order(earlier, _essence_of(account, wire))
+    same = same_order(account=account, sent=_essence_of(account, wire))
     if same is not None:
         return same
     deal = _deal(ask, account, wire, known, currency, start=_start(wire), lost=in_place_of)
@@ -90,10 +89,7 @@ def purchase_ask(ask: Ask, *, in_place_of: Deal | None = None, opened_by: Who | 
         subject=Subject(type="deal", id=deal.pk),
     )
     operation = order_propose(order=order, actor=ask.user)
-    if earlier:
-        ask_po_number(deal, operation, earlier, opened_by=opened_by or ask.user)
-    else:
-        ask_deal(deal, opened_by=opened_by or ask.user)
+    ask_deal(deal, opened_by=opened_by or ask.user)
     return operation
 
 

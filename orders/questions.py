@@ -12,19 +12,19 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from orders import doubt
 from orders.accepted import decided_by, key_of
 from orders.amounts import deal_amounts
+from orders.changes.open_changes import is_rejected_buy_being_cancelled
 from orders.departures import departures_told, uncounted
-from orders.evidence import MOVING, as_text, deal_evidence
+from orders.evidence import MOVING, deal_evidence
 from orders.flights import Flight, deal_passed, new_flight, new_start
 from orders.following import DIFFERENT, LATE, OVER, TWICE, bought_by, twice, twice_bought, twice_kept
 from orders.models import UNDECIDED, Deal, lines_read_once
-from orders.po_numbers import others_standing
+from orders.po_numbers import number_warning
 from orders.policy_facts import deal_facts
 from orders.rooms import LEFT_AFTER, budget_after
-from orders.sent import purchase_sent, request_shown
-from orders.services import deal_locked
+from orders.sent import purchase_sent
+from orders.services import deal_locked, purchases_of
 from tasks_app import money
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question, is_as_shown
@@ -38,9 +38,6 @@ from tasks_app.people.actors import SYSTEM
 from tasks_app.people.setting_off import About, reach_register, set_off_register
 
 DEAL = "deal"
-LATE_CHANGE = doubt.LATE_CHANGE
-PO_NUMBER = "po_number"
-CHANGE_NOT_SHOWN = doubt.CHANGE_NOT_SHOWN
 FLIGHT = "flight_begun"
 NOT_KNOWN = "not known"  # what a media buy comes to, of which its seller states what cannot be counted
 
@@ -139,7 +136,12 @@ def booking_question(deal: Deal) -> Question:
         deal,
         kind=DEAL,
         title=f"Book {deal.seller} for {deal.advertiser}",
-        evidence={**deal_evidence(deal), "sent": purchase_sent(deal), **_twice(twice_bought(deal))},
+        evidence={
+            **deal_evidence(deal),
+            "sent": purchase_sent(deal),
+            **number_warning(deal, purchases_of(deal).first()),
+            **_twice(twice_bought(deal)),
+        },
         policy="Every recommendation, one approver",
         amount=deal_amounts(deal).approved,
     )
@@ -162,65 +164,15 @@ def flight_question(deal: Deal, shown: object = None) -> Question:
     )
 
 
-def ask_po_number(
-    deal: Deal, purchase: Operation, earlier: Sequence[Operation], opened_by: Who = SYSTEM
-) -> Approval:
-    """Ask people whether a purchase-order number may be used again, before they are asked about the deal."""
-    return _put(deal, po_number_question(deal, purchase, earlier), opened_by)
-
-
-@lines_read_once
-def po_number_question(deal: Deal, purchase: Operation, earlier: Sequence[Operation]) -> Question:
-    number = str(purchase.request.get("po_number"))
-    evidence = {
-        **deal_evidence(deal),
-        "sent": request_shown(purchase.request),
-        "po_number": number,
-        "used_by": [{**_order_named(one), **_order_shown(one)} for one in earlier],
-    }
-    return deal_question(
-        deal,
-        kind=PO_NUMBER,
-        title=_number_asked(number[:60], deal, earlier),
-        evidence=evidence,
-        policy="A purchase-order number used again for the same seller and account",
-        amount=deal_amounts(deal).approved,
-    )
-
-
-def _number_asked(number: str, deal: Deal, earlier: Sequence[Operation]) -> str:
-    if not earlier:  # what it was asked about beside has come to nothing
-        return f"Use purchase order {number} for {deal.reference}?"
-    first = _deal_named(earlier[0]) or earlier[0].reference
-    return f"Purchase order {number} is on {first} already: use it for {deal.reference} too?"
-
-
-def _order_named(purchase: Operation) -> dict[str, Any]:
-    """Another purchase under a number, as evidence: not how it stands, which goes on by itself while people
-    read."""
-    return {"operation": purchase.reference, "deal": _deal_named(purchase)}
-
-
-def _order_shown(purchase: Operation) -> dict[str, Any]:
-    """What it buys, to be told from what is asked for."""
-    packages = request_let_go(purchase).get("packages")
-    return {"asked_at": purchase.created_at, "packages": as_text(packages)}
-
-
-def _orders_beside(besides: Sequence[Operation], shown: Sequence[Any]) -> list[Any]:
-    """The other purchases under a late one's number. One more is another question; that some of those that
-    were `shown` have come to nothing since is none."""
-    now = [_order_named(one) for one in besides]
-    return now if any(one not in shown for one in now) else list(shown)
-
-
-def _deal_named(purchase: Operation) -> str:
-    return str(purchase.request.get("context", {}).get("deal", ""))
-
-
 def ask_booked_differently(deal: Deal) -> Approval:
     """Ask people whether what the seller booked will do; who asked for the deal does not decide."""
     return _put(deal, difference_question(deal))
+
+
+def ask_about_differences(deal: Deal) -> None:
+    """Ask people about a deal's differences, unless the seller is being asked to cancel them."""
+    if deal.differences and not is_rejected_buy_being_cancelled(deal):
+        ask_booked_differently(deal)
 
 
 def still_asked(deal: Deal) -> bool:
@@ -284,6 +236,7 @@ def difference_question(deal: Deal) -> Question:
     """Whether what the seller booked will do, as it would be asked now; for no amount where it states what
     cannot be counted."""
     amounts, unknown = deal_amounts(deal), uncounted([*deal.differences, *deal.accepted])
+    stated = amounts.committed if amounts.confirmed is None else amounts.confirmed
     return deal_question(
         deal,
         kind=DIFFERENT,
@@ -291,13 +244,13 @@ def difference_question(deal: Deal) -> Question:
         evidence={
             **deal_evidence(deal),
             "differences": deal.differences,
-            "confirmed_gross": NOT_KNOWN if unknown else str(amounts.committed),
+            "confirmed_gross": NOT_KNOWN if unknown else str(stated),
             **not_counted(unknown),
             "media_buy_id": deal.media_buy_id,
             **_twice(twice_kept(deal)),
         },
         policy="Confirmed differs from approved",
-        amount=None if unknown else amounts.committed,
+        amount=None if unknown else stated,
         approved=amounts.approved,
     )
 
@@ -319,19 +272,16 @@ def late_asked(deal: Deal) -> Approval | None:
     return open_ones.filter(subject_type="deal", subject_id=deal.pk).first()
 
 
-def late_question(deal: Deal, operation: Operation, shown: Sequence[Any] = ()) -> Question:
-    """What to do with a late purchase, as it would be asked now. `shown`: the other purchases under its
-    number that people were shown."""
+def late_question(deal: Deal, operation: Operation) -> Question:
+    """Return what would be asked now about a late purchase."""
     told, approved = departures_told(deal, operation.result or {}), deal_amounts(deal).approved
     unknown = uncounted([*told.found, *deal.accepted])
     gross = approved if told.gross is None else told.gross
     again = twice(deal, bought_by(operation))
     is_late = operation.overdue_at is not None or deal.status in OVER
-    besides = _orders_beside(others_standing(deal, operation), shown)
-    number = {"po_number": operation.request["po_number"], "used_by": besides} if besides else {}
     late = {
         **_twice(again),
-        **number,
+        **number_warning(deal, operation),
         "confirmed_gross": NOT_KNOWN if unknown else told.gross,
         **not_counted(unknown),
         **({} if unknown else budget_after(deal, gross)),

@@ -13,7 +13,7 @@ import uuid
 from django.db import transaction
 
 from orders.ask import Ask, AskConflictError, AskRefusedError
-from orders.changes import change_passed_put
+from orders.changes.send import change_passed_put
 from orders.flights import (
     Flight,
     change_passed,

@@ -19,7 +19,7 @@ from orders.ask import (
     refuse,
     team_meant,
 )
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal, RequestKey
 from orders.purchases import purchase_ask
 from tasks_app import ids

@@ -38,6 +38,11 @@ TABLES: dict[str, May] = {
         update="when, and how it went; what its seller shows of changes, and what people last said in buying "
         "and changing it that stands in no column, by which departures are judged",
     ),
+    "orders_change": May(
+        insert="a change of a media buy is asked for",
+        update="the operation that sends it, what it reserves, and its outcome",
+        columns=("operation_id", "reserved", "closed_at", "outcome"),
+    ),
     "orders_requestkey": May(insert="an integrator's key"),
 }
 

@@ -2,7 +2,7 @@
 asks for more, and once more where people let it go.
 
 Room is what nobody has accepted and nothing takes that is on its way: other deals as their sellers confirmed
-them, as they were approved or as they are put forward, with what changes on their way bring (`coming.py`).
+them, as they were approved or as they are put forward, with what changes on their way bring (`committed.py`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import Any
 from django.db import connection
 
 from orders.amounts import amount_after
-from orders.coming import committed_beside
-from orders.doubt import changes_on_their_way
+from orders.committed import committed_beside
 from orders.models import Deal, lines_read_once
 from tasks_app import money
 from tasks_app.approvals.services import DecisionRefusedError
-from tasks_app.operations.models import Operation
 
 NOTHING = Decimal(0)
 LEFT_AFTER, BEYOND = "budget_left_after", "beyond_budget"  # of a question's evidence
@@ -72,13 +70,9 @@ def room_take(deal: Deal, total: Decimal, *, before: Decimal) -> None:
 
 
 @lines_read_once
-def change_comes_to(
-    deal: Deal, request: Mapping[str, Any], own: Operation | None = None
-) -> dict[str, Decimal]:
-    """What a change (update_media_buy's arguments) brings a media buy to, and what counts for it without.
-    `own`: its operation, where there is one already."""
-    others = changes_on_their_way(deal, own)
-    return {"total": amount_after(deal, *others, request), "before": amount_after(deal, *others, {})}
+def change_comes_to(deal: Deal, request: Mapping[str, Any]) -> dict[str, Decimal]:
+    """What a change (update_media_buy's arguments) brings a media buy to, and what counts for it without."""
+    return {"total": amount_after(deal, request), "before": amount_after(deal, {})}
 
 
 def budget_after(deal: Deal, total: Decimal) -> dict[str, Any]:

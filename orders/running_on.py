@@ -7,7 +7,7 @@ What people ended themselves was decided, and is cancelled at its seller without
 from __future__ import annotations
 
 from orders.amounts import deal_amounts
-from orders.doubt import cancels
+from orders.changes.open_changes import cancels_all
 from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence
 from orders.models import Deal, DealMirror, DealStatus
 from orders.questions import deal_question
@@ -62,7 +62,7 @@ def is_ended_by_seller(deal: Deal) -> bool:
     if is_login(ended_by) or not ended_by.startswith("agent:"):
         return False
     changes = Operation.objects.filter(subject_type="deal", subject_id=deal.pk, task_type="update_media_buy")
-    return not any(cancels(one) for one in changes)
+    return not any(cancels_all(one.request) for one in changes)
 
 
 def runs_on_ask(deal: Deal, *, user: User, reason: str) -> Approval:

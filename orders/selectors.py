@@ -251,7 +251,7 @@ def decisions_on(approvals: Iterable[Approval]) -> dict[uuid.UUID, list[Decision
 
 
 def deal_gross(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, object]:
-    """Deal to its gross as confirmed, or as approved where nothing is confirmed."""
+    """Return each deal's gross: the larger of confirmed and approved."""
     return dict(
         Deal.objects.filter(pk__in=list(ids)).order_by().annotate(gross=gross()).values_list("pk", "gross")
     )

@@ -19,9 +19,10 @@ from django.conf import settings
 from django.db import transaction
 
 from orders.booking import compare, own
+from orders.changes.open_changes import needs_proof_reading
 from orders.confirmation import is_ended_early, mirror, stated_at, values_unread
 from orders.lifetimes import late_gone
-from orders.mirror_times import next_reading
+from orders.mirror_times import next_proof_reading, next_reading
 from orders.models import CONFIRMED, LIVE, Deal, DealMirror, DealStatus
 from orders.running_on import runs_on_gone
 from orders.services import deal_locked
@@ -228,6 +229,8 @@ def _read(deal: Deal, kept: DealMirror, fresh: Freshness, *, moved: bool) -> Non
     _applied(kept, fresh)
     kept.read_at, kept.failures, kept.unread, kept.lease_until = now, 0, "", None
     kept.due_at = next_reading(deal, moved=moved, now=now) if deal.status in LIVE else None
+    if kept.due_at is not None and needs_proof_reading(deal):
+        kept.due_at = next_proof_reading(now)
     kept.save()
 
 

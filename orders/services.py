@@ -13,8 +13,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from orders.accounts import account_named
+from orders.changes.open_changes import blocking_change, create_change, withdraw_unsent
 from orders.flights import deal_passed
-from orders.models import Deal, DealLine, DealStatus
+from orders.models import LIVE, Change, Deal, DealLine, DealStatus
 from tasks_app import clock, ids
 from tasks_app.adcp import requests
 from tasks_app.lifecycle.errors import StaleVersionError
@@ -209,6 +210,12 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str, media_buy_id: 
     media_buy_id = media_buy_id or deal.media_buy_id
     if not media_buy_id:
         raise OperationRefusedError("the seller has named no media buy: only the seller can cancel it")
+    is_own = media_buy_id == deal.media_buy_id and deal.status in LIVE
+    if is_own:
+        withdraw_unsent(deal, f"{deal.reference} is to be cancelled")
+        sent = blocking_change(deal, Change.Kind.CANCELLATION)
+        if sent is not None:
+            return sent.operation
     tried = Operation.objects.filter(purpose__startswith=f"deal:{deal.pk}:cancel:").count()
     order = Order(
         kind=STOP,
@@ -219,7 +226,10 @@ def deal_cancel_at_seller(*, deal: Deal, actor: Who, reason: str, media_buy_id: 
         account=deal.account,
         subject=Subject(type="deal", id=deal.pk),
     )
-    return order_run(order=order, actor=actor)
+    operation = order_run(order=order, actor=actor)
+    if is_own:
+        create_change(deal, operation)
+    return operation
 
 
 def cancellation_arguments(deal: Deal, reason: str, *, media_buy_id: str) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from django.db.models import Q
 
 from orders.accounts import UnderAccount, deal_account
 from orders.acts import can_be_cancelled
-from orders.changes import CHANGE
+from orders.changes.send import CHANGE
 from orders.confirmation import OVER_THERE, is_ended_early
 from orders.conflicts import end_of
 from orders.flights import deal_passed, request_passed
 from orders.models import LIVE, UNDECIDED, Deal
 from orders.models import DealStatus as S
-from orders.questions import CHANGE_NOT_SHOWN, DEAL, DIFFERENT, FLIGHT, LATE, PO_NUMBER
+from orders.questions import DEAL, DIFFERENT, FLIGHT, LATE
 from orders.seller_state import SELLERS_WORDS, way
 from tasks_app.approvals.lapsing import waits_on
 from tasks_app.approvals.models import Approval
@@ -205,7 +205,6 @@ _STEERS = Mover(right=STEER_OPERATION, does="ask the seller now, or stop waiting
 # What an approver does about an undecided deal before it is accepted, by the kind of the question.
 _FIRST = {
     DEAL: "",
-    PO_NUMBER: "lets its purchase-order number pass, and then ",
     FLIGHT: "takes new dates, for its flight has begun, and then ",
 }
 
@@ -386,7 +385,7 @@ def _live(ground: Ground) -> Iterator[tuple[S, Way]]:
 
 
 # Decisions that may end a media buy: refused, taken as cancelled, approved to be cancelled.
-_LETS_GO = (CHANGE, CHANGE_NOT_SHOWN, DIFFERENT)
+_LETS_GO = (CHANGE, DIFFERENT)
 
 
 def _said(ground: Ground) -> dict[S, list[str]]:

@@ -149,19 +149,17 @@ def deals_out(who: User, operations: Iterable[Operation]) -> dict[uuid.UUID, Out
 
 def departures(who: User) -> list[Departure]:
     """Deals that sellers booked otherwise than approved, until a person has decided; in one query."""
-    rows = (
-        visible(Deal.objects.filter(differs=True), who)
-        .order_by("-pk")
-        .annotate(approved=approved(), told=gross())
+    rows = visible(Deal.objects.filter(differs=True), who).order_by("-pk").annotate(approved=approved())
+    deals = rows.only(
+        "reference", "currency", "confirmed_gross", "differences", "seller__name", "advertiser__name"
     )
-    deals = rows.only("reference", "currency", "differences", "seller__name", "advertiser__name")
     return [
         Departure(
             deal=deal,
             link=link_to(Deal, deal.pk),
             fields=_fields(deal),
             approved=None if is_unapproved(deal) else deal.approved,
-            confirmed=deal.told,
+            confirmed=deal.approved if deal.confirmed_gross is None else deal.confirmed_gross,
         )
         for deal in deals.select_related("seller", "advertiser")[:READ]
     ]

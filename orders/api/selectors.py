@@ -10,17 +10,17 @@ from uuid import UUID
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
 from orders.amounts import with_answered
-from orders.changes import CHANGE
+from orders.changes.send import CHANGE
 from orders.models import Deal
 from orders.presenters import unread_of
-from orders.questions import DEAL, FLIGHT, PO_NUMBER
+from orders.questions import DEAL, FLIGHT
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 _QUESTION = {"create_media_buy": DEAL, "update_media_buy": CHANGE}
-_OF_A_PURCHASE = (PO_NUMBER, FLIGHT)  # asked before, or in the place of, the deal itself
+_OF_A_PURCHASE = (FLIGHT,)  # asked before, or in the place of, the deal itself
 # Never read for the API: our credentials, and the bytes that hold them.
 _HIDDEN = ("request_text", "webhook_token", "seller__token", "seller__webhook_secret")
 _LARGE = ("request", "result")

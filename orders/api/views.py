@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
@@ -24,10 +25,12 @@ from orders.api.serializers import (
     OperationSerializer,
 )
 from orders.ask import AskConflictError, AskRefusedError
+from orders.changes.send import withdraw_change
 from orders.models import Deal, DealStatus
 from orders.requests import AskForbiddenError, operation_ask
 from tasks_app.api.base import RoomViewSet, key_of, key_parameter
 from tasks_app.api.problems import ConflictError
+from tasks_app.api.serializers import ReasonSerializer
 from tasks_app.api.steering import STEERING_RIGHTS, SteeringActions
 from tasks_app.operations.models import SETTLED, Operation, OperationStatus
 from tasks_app.people.models import User
@@ -93,6 +96,7 @@ class OperationViewSet(ListModelMixin, RetrieveModelMixin, SteeringActions):
         "list": VIEW_OPERATION,
         "retrieve": VIEW_OPERATION,
         "create": SEND_OPERATION,
+        "withdraw": SEND_OPERATION,
         **STEERING_RIGHTS,
     }
     filterset_class = OperationFilter
@@ -140,6 +144,24 @@ class OperationViewSet(ListModelMixin, RetrieveModelMixin, SteeringActions):
         where = reverse("operation-detail", kwargs={"id": operation.pk}, request=request)
         status = 200 if operation.status in SETTLED else 202
         return Response(_whole(operation), status=status, headers={"Location": where})
+
+    @extend_schema(
+        summary="Withdraw a change of a media buy",
+        request=ReasonSerializer,
+        responses={
+            200: OperationDetailSerializer,
+            409: OpenApiResponse(description="Somebody else asked for it, or it was sent"),
+        },
+    )
+    @action(detail=True, methods=["post"], filterset_class=None, pagination_class=None)
+    def withdraw(self, request: Request, **_: Any) -> Response:
+        """Withdraws a change that you asked for and that was not sent. Its reservation is released."""
+        said = self.read_body(ReasonSerializer)
+        try:
+            withdraw_change(operation_id=self.get_object().pk, user=self.viewer, reason=said["reason"])
+        except AskConflictError as error:
+            raise ConflictError(str(error)) from error
+        return Response(_whole(self.get_object()))
 
 
 def _whole(operation: Operation) -> Any:

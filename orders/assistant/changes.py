@@ -16,7 +16,7 @@ from orders.amounts import line_amounts, line_budget
 from orders.ask import Ask, AskConflictError, AskRefusedError
 from orders.assistant.channels import channels_named
 from orders.assistant.scoped_deals import find_deal, visible_deals
-from orders.changes import CHANGEABLE, change_ask
+from orders.changes.send import CHANGEABLE, change_ask
 from orders.models import Deal, DealLine
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.assistant.models import ASSISTANT

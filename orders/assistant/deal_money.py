@@ -29,7 +29,7 @@ from orders.assistant.scoped_deals import (
     find_deal,
     visible_deals,
 )
-from orders.coming import coming_by
+from orders.changes.open_changes import reserved_by_deal
 from orders.models import UNDECIDED, Deal
 from orders.rooms import LEFT_AFTER, budget_after
 from tasks_app.assistant.tools.answer_text import money, sentences, some_of, status_word
@@ -64,15 +64,15 @@ def deal_money(user: User, wanted: DealArguments) -> ToolAnswer:
     """Return what a deal comes to, whole and by package. Raise ToolRefusedError for an unknown deal."""
     deal = find_deal(user, wanted.deal)
     amounts = deal_amounts(deal)
-    coming = coming_by(Deal.objects.filter(pk=deal.pk)).get(deal.pk, Decimal(0))
+    reserved = reserved_by_deal(Deal.objects.filter(pk=deal.pk)).get(deal.pk, Decimal(0))
     names = campaign_names_of([deal], user)
     campaign = next((name.reference for name in names.values()), "")
-    remaining = budget_after(deal, amounts.committed + coming).get(LEFT_AFTER) if campaign else None
+    remaining = budget_after(deal, amounts.committed + reserved).get(LEFT_AFTER) if campaign else None
     lines = _line_rows(deal)
     return ToolAnswer(
         summary=sentences(
             _money_sentence(deal, amounts),
-            _pending_change_sentence(deal, coming),
+            _pending_change_sentence(deal, reserved),
             "" if remaining is None else _remaining_sentence(campaign, remaining, deal.currency),
             rows_not_shown(len(lines)),
         ),
@@ -86,7 +86,7 @@ def deal_money(user: User, wanted: DealArguments) -> ToolAnswer:
             _asked_word(deal): amount_fact(approved_shown(deal), deal.currency).value,
             "confirmed": amount_fact(amounts.confirmed, deal.currency).value,
             "committed": amount_fact(amounts.committed, deal.currency).value,
-            "changes_on_their_way": amount_fact(coming, deal.currency).value,
+            "reserved_by_open_changes": amount_fact(reserved, deal.currency).value,
             "remaining_of_campaign": amount_fact(remaining, deal.currency).value,
             "packages": rows_data(lines),
         },
@@ -137,11 +137,10 @@ def _money_sentence(deal: Deal, amounts: Amounts) -> str:
     return f"{named} is {status_word(deal.status)}: {standing}; its seller {confirmed}."
 
 
-def _pending_change_sentence(deal: Deal, coming: Decimal) -> str:
-    """Return what the amounts do not say: changes on their way, and what has run of a cancelled deal."""
-    if coming:
-        change = f"{money(abs(coming), deal.currency)} {'more' if coming > 0 else 'less'}"
-        return f"Approved changes that its seller has not answered bring {change}."
+def _pending_change_sentence(deal: Deal, reserved: Decimal) -> str:
+    """Return what the amounts do not say: what an open change reserves, what ran of a cancelled deal."""
+    if reserved:
+        return f"An open change reserves {money(reserved, deal.currency)} more."
     if ran_uncounted(deal):
         return "It was cancelled after its flight began: what has run is owed and is in no amount here."
     return "People decide whether what its seller booked is accepted." if deal.differs else ""

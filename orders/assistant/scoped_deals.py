@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, QuerySet
 
 from orders.amounts import COMMITTED, gross_of, with_answered
-from orders.coming import taken_by
+from orders.committed import total_committed
 from orders.models import Deal
 from tasks_app.assistant.tools.facts import Row, amount_fact, flight_fact, foreign_fact, status_fact
 from tasks_app.assistant.tools.objects import (
@@ -42,10 +42,10 @@ def find_deal(user: User, reference: str) -> Deal:
 
 
 def committed_amounts(deals: QuerySet[Deal]) -> list[tuple[str, Decimal]]:
-    """Return (currency, amount) of what deals commit, with approved changes that are on their way."""
+    """Return (currency, amount) of what deals commit, with what open changes reserve."""
     counted = deals.filter(status__in=COMMITTED)
     currencies = counted.order_by("currency").values_list("currency", flat=True).distinct()
-    return [(currency, taken_by(counted.filter(currency=currency))) for currency in currencies]
+    return [(currency, total_committed(counted.filter(currency=currency))) for currency in currencies]
 
 
 def status_counts(deals: QuerySet[Deal]) -> Counter[str]:

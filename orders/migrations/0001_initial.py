@@ -58,6 +58,22 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Change',
+            fields=[
+                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('kind', models.CharField(choices=[('terms', 'Terms'), ('pause', 'Pause of the whole media buy'), ('cancellation', 'Cancellation of the whole media buy')], max_length=20)),
+                ('reserved', models.DecimalField(decimal_places=4, default=0, max_digits=18)),
+                ('opened_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('closed_at', models.DateTimeField(null=True)),
+                ('outcome', models.CharField(blank=True, choices=[('made', 'Made'), ('not_shown', 'Not shown'), ('refused', 'Refused by the seller'), ('withdrawn', 'Withdrawn')], max_length=20)),
+                ('operation', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='change', to='tasks_app.operation')),
+                ('deal', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='changes', to='orders.deal')),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
             name='DealLine',
             fields=[
                 ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
@@ -114,11 +130,8 @@ class Migration(migrations.Migration):
                 ('asked_at', models.DateTimeField(null=True)),
                 ('stated_at', models.DateTimeField(null=True)),
                 ('read_at', models.DateTimeField(null=True)),
-                ('shown_late', models.JSONField(default=list)),
-                ('shown', models.JSONField(default=list)),
                 ('awaited', models.JSONField(default=list)),
                 ('last_words', models.JSONField(default=dict)),
-                ('differs_at', models.DateTimeField(null=True)),
                 ('older_reads', models.PositiveSmallIntegerField(default=0)),
                 ('older_asked_at', models.DateTimeField(null=True)),
                 ('older_revision', models.PositiveIntegerField(null=True)),
@@ -148,6 +161,18 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='deal',
             constraint=models.CheckConstraint(condition=models.Q(('end_at__gt', models.F('start_at'))), name='deal_flight'),
+        ),
+        migrations.AddConstraint(
+            model_name='change',
+            constraint=models.UniqueConstraint(condition=models.Q(('closed_at__isnull', True)), fields=('deal', 'kind'), name='one_open_change_per_deal'),
+        ),
+        migrations.AddConstraint(
+            model_name='change',
+            constraint=models.CheckConstraint(condition=models.Q(('reserved__gte', 0)), name='reserved_not_negative'),
+        ),
+        migrations.AddConstraint(
+            model_name='change',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('outcome', '')), models.Q(('closed_at__isnull', False), models.Q(('outcome', ''), _negated=True)), _connector='OR'), name='closed_change_has_outcome'),
         ),
         migrations.AddIndex(
             model_name='dealline',

@@ -30,9 +30,7 @@ from tasks_app.people.models import User
 
 _GLYPHS = {
     "booked_differently": "differs",
-    "change_not_shown": "differs",
     "conflict": "conflict",
-    "late_change": "overdue",
     "late_completion": "overdue",
     "overdue": "overdue",
 }

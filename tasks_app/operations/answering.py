@@ -22,11 +22,13 @@ class AnswerRule:
     `problem(operation, request)`: why `request` cannot be sent as an answer, in words; empty where it can.
     `question(operation, request, question)`: what is asked of people then, from what is asked of any answer.
     `stands(operation, request)`: whether it is what people approved already.
+    `released(operation, request)`: what follows, in the commit that releases it.
     """
 
     problem: Callable[[Operation, Request], str]
     question: Callable[[Operation, Request, Question], Question]
     stands: Callable[[Operation, Request], bool]
+    released: Callable[[Operation, Request], None]
 
 
 _rules: list[AnswerRule] = []
@@ -48,6 +50,12 @@ def answer_question(operation: Operation, request: Request, question: Question) 
     for rule in _rules:
         question = rule.question(operation, request, question)
     return question
+
+
+def answer_released(operation: Operation, request: Request) -> None:
+    """Tell the storeys above that an answer was released, in its commit."""
+    for rule in _rules:
+        rule.released(operation, request)
 
 
 def answer_stands(operation: Operation, request: Request) -> bool:

@@ -23,7 +23,7 @@ from tasks_app.approvals.question import Question, is_as_shown
 from tasks_app.approvals.services import approval_open
 from tasks_app.commands.services import Wanted, command_run
 from tasks_app.lifecycle.transitions import Who, exact
-from tasks_app.operations.answering import answer_problem, answer_question, answer_stands
+from tasks_app.operations.answering import answer_problem, answer_question, answer_released, answer_stands
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.execution import ANSWER as SEND
 from tasks_app.operations.execution import NAME
@@ -168,6 +168,7 @@ def _request(operation: Operation, changes: Mapping[str, Any]) -> dict[str, Any]
 
 def _release(operation: Operation, current: Continuation, actor: str) -> None:
     """The answer is a command of its own: sent once, or waiting at a gate. A read's passes none."""
+    answer_released(operation, current.arguments)
     if not operation.is_mutation:
         answer_release(operation, current.pk)
         return

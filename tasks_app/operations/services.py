@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,6 +25,9 @@ NO_SINGLE_PACKAGES = "single packages are not cancelled: cancel the whole media 
 CANCELS_ALONE = "a cancellation changes nothing besides: ask for the change by itself"
 
 
+_withdrawn: list[Callable[[Operation], None]] = []
+
+
 class OperationRefusedError(EffectRefusedNowError):
     """The operation may not be asked for; the text says why. Nothing was sent."""
 
@@ -35,6 +38,12 @@ class Subject:
 
     type: str
     id: uuid.UUID
+
+
+def on_withdrawn(listener: Callable[[Operation], None]) -> None:
+    """Call `listener(operation)` in the commit that withdraws an operation before it was sent."""
+    if listener not in _withdrawn:
+        _withdrawn.append(listener)
 
 
 def operation_withdraw(
@@ -59,6 +68,8 @@ def operation_withdraw(
             "published_at": None if tell else now,
         },
     )
+    for listener in _withdrawn:
+        listener(operation)
 
 
 def send_with_time(operation: Operation, *, at: datetime, message: str | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from orders.models import Deal, DealLine
+from orders.models import Change, Deal, DealLine
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_void
@@ -146,11 +146,33 @@ def test_a_voided_question_takes_its_operation_with_it(api: APIClient, deal: Dea
     assert Operation.objects.get(pk=told["operation_id"]).status == "canceled"
 
 
-def test_one_change_waits_at_a_time(api: APIClient, deal: Deal) -> None:
-    ask(api, change())
-
-    assert ask(api, change(paused=True)).status_code == 409
+def test_a_second_change_is_refused_and_the_open_one_named(api: APIClient, deal: Deal) -> None:
+    first = ask(api, change()).json()
+    again = ask(api, change())
+    assert (again.status_code, first["reference"] in again.content.decode()) == (409, True)
     assert Operation.objects.filter(task_type="update_media_buy").count() == 1
+
+
+def test_a_pause_withdraws_a_change_that_was_not_sent(api: APIClient, deal: Deal) -> None:
+    ask(api, change())
+    first = Operation.objects.get(task_type="update_media_buy")
+    assert ask(api, change(paused=True)).status_code == 202
+    first.refresh_from_db()
+    assert (first.status, Change.objects.get(operation=first).outcome) == ("canceled", "withdrawn")
+    assert ask(api, change(canceled=True)).status_code == 202
+    assert ask(api, change(canceled=True)).status_code == 409
+
+
+def test_a_change_is_withdrawn_by_its_asker(api: APIClient, deal: Deal, opened: Open) -> None:
+    first = Operation.objects.get(pk=ask(api, change()).json()["operation_id"])
+    path = f"/api/v1/operations/{first.reference}/withdraw/"
+    assert opened("Integration").post(path, {"reason": "No."}, format="json").status_code == 409
+    assert api.post(path, {"reason": "No more."}, format="json").status_code == 200
+    first.refresh_from_db()
+    assert (first.status, Change.objects.get(operation=first).outcome) == ("canceled", "withdrawn")
+    assert not Approval.objects.filter(status="open").exists()
+    assert api.post(path, {"reason": "Again."}, format="json").status_code == 409
+    assert ask(api, change()).status_code == 202
 
 
 def test_a_deal_that_is_over_is_not_changed(api: APIClient, deal: Deal) -> None:

@@ -42,7 +42,7 @@ def test_the_schema_is_right_and_complete(schema: dict) -> None:
         "post /api/v1/operations/",
         *(
             f"post /api/v1/operations/{{id}}/{act}/"
-            for act in ("poll", "resend", "stop", "settle", "answer", "write", "correct")
+            for act in ("poll", "resend", "stop", "settle", "answer", "write", "correct", "withdraw")
         ),
         "post /api/v1/kill-switch/",
         "post /api/v1/conflicts/{id}/ask/",

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from tasks_app import clock
 from tasks_app.approvals.kinds import kind_names, kind_of
 from tasks_app.approvals.models import Approval
@@ -113,20 +113,6 @@ def test_a_buyer_whose_purchase_is_overdue_hears_what_people_decide_and_nothing_
             f"It was decided by {by}: it is waited for longer.\nReason: {_WHY}",
         ),
     ]
-
-
-def test_who_asked_for_a_purchase_hears_of_its_number_that_nothing_is_bought_yet() -> None:
-    asker = make_user("Administrator", name="asker")
-    question = asked("a number used again", asker)
-    with undone():
-        by = decided(question, "approve")
-        ((_, body),) = heard(question, asker)
-    says = f"It was decided by {by}: the number may be used; the deal itself is put to people."
-    assert body == f"{says}\nReason: {_WHY}"
-    with clock.injected(lambda: question.due_at):
-        approvals_expire_due()
-    ((_, body),) = heard(question, asker)
-    assert body == "Nobody decided in time: the deal expires."
 
 
 def test_who_asked_for_a_change_hears_of_new_dates_that_it_is_asked_for_again() -> None:

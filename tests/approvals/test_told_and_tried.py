@@ -12,7 +12,7 @@ from django.test import Client
 
 from orders.acts import deal_cancel_ask, deal_withdraw
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.following import OVER
 from orders.models import Deal
 from orders.questions import ask_deal

@@ -19,12 +19,8 @@ _NEWS = (
     "tests/operations/test_news_order.py::test_the_first_answer_to_a_call_is_older_than_whatever_came_besides",
     "tests/operations/test_news_order.py::test_a_look_is_as_new_as_its_question",
 )
-_EFFECTS = (
-    "tests/orders/test_effects.py",
-    "tests/orders/test_changed_budgets.py::test_what_shows_a_changed_budget",
-    "tests/orders/test_changed_budgets.py::test_what_shows_none",
-    "tests/orders/test_changed_terms.py::test_targeting_is_compared_as_its_version_means_it",
-    "tests/orders/test_changed_terms.py::test_an_answer_may_be_brief_and_a_record_names_what_there_is",
+_SHOWN = (
+    "tests/orders/test_proving.py",
     "tests/orders/test_cancelled_forms.py",
 )
 _PAIRS = ("tests/orders/test_matching.py", "tests/orders/test_weighing.py")
@@ -48,6 +44,5 @@ MODULES: Mapping[str, Sequence[str]] = {
     # Those that ask a database come last: what the others leave of the time is theirs.
     "orders.amounts": _SUMS,
     "tasks_app.operations.news": _NEWS,
-    "orders.changes_left": ("tests/orders/test_changes_in_order.py::test_what_is_left",),
-    "orders.effects": _EFFECTS,
+    "orders.changes.proof": _SHOWN,
 }

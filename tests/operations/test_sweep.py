@@ -307,6 +307,7 @@ def test_what_is_due_by_itself_is_looked_after() -> None:
             "received_woken",
             "reconciliation_woken",
             "mirrors_woken",
+            "changes_unproved",
             "sellers_reading_woken",
             "steps_woken",
             "events_handed",

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from orders.adopt import media_buy_adopt
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
-from orders.questions import ask_deal, ask_po_number
+from orders.questions import ask_deal
 from orders.running_on import runs_on_ask
-from orders.services import deal_book, deal_cancel_at_seller, deal_locked, purchase_purpose
+from orders.services import deal_book, deal_cancel_at_seller, deal_locked
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import OnExpiry, PolicyRule
@@ -22,8 +22,6 @@ from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.ordering import PLACE, Order, order_propose
-from tasks_app.operations.services import Subject
 from tasks_app.operations.steering import operation_settle, operation_stop
 from tasks_app.people.actors import actor_key
 from tasks_app.people.models import User
@@ -32,7 +30,7 @@ from tasks_app.sellers.trust import row_change
 from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.operations.making import not_sent, observed, stand
 from tests.operations.pausing import pause
-from tests.orders.late import BUY, bought, decide, give_up, overdue, say
+from tests.orders.late import BUY, bought, decide, give_up, say
 
 
 def wanted(asker: User) -> Deal:
@@ -78,20 +76,6 @@ def _recommendation_again(asker: User) -> None:
     assert claim_one(operation_id=operation.pk) is None
 
 
-def _po_number(asker: User) -> None:
-    deal = wanted(asker)
-    order = Order(
-        kind=PLACE,
-        purpose=purchase_purpose(deal),
-        seller=deal.seller,
-        arguments={"po_number": "PO-1"},
-        team=deal.team,
-        account=deal.account,
-        subject=Subject(type="deal", id=deal.pk),
-    )
-    ask_po_number(deal, order_propose(order=order, actor=asker), [])
-
-
 def _booked_differently(asker: User) -> None:
     booked(asker, budget=12_000.0)
 
@@ -130,23 +114,6 @@ def _change_again(asker: User) -> None:
     decide("deal_change", "approve")
     Account.objects.filter(pk=operation.account_id).update(payment_terms="prepay")
     assert claim_one(operation_id=operation.pk) is None
-
-
-def _late_change(asker: User) -> None:
-    operation = _change(asker)
-    decide("deal_change", "approve")
-    claim_one(operation_id=operation.pk)
-    say(operation, "submitted", channel="reply")
-    overdue(operation)
-    say(operation, "completed", {"media_buy_id": BUY, "affected_packages": []})
-
-
-def _change_not_shown(asker: User) -> None:
-    operation = _change(asker)
-    decide("deal_change", "approve")
-    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])  # it cannot be read back
-    claim_one(operation_id=operation.pk)
-    say(operation, "completed", {"media_buy_id": BUY, "affected_packages": []}, channel="reply")
 
 
 def _stop_waiting(asker: User) -> None:
@@ -216,15 +183,12 @@ ASKED: dict[str, tuple[str, Callable[[User], object]]] = {
     "a deal": ("deal", _recommendation),
     "a deal whose flight has begun": ("flight_begun", _flight_begun),
     "a deal that is not what was approved": ("deal", _recommendation_again),
-    "a number used again": ("po_number", _po_number),
     "a deal booked differently": ("booked_differently", _booked_differently),
     "an adopted media buy": ("booked_differently", adopt),
     "a late purchase": ("late_completion", _late_completion),
     "a change": ("deal_change", _change),
     "a change that is not what was approved": ("deal_change", _change_again),
-    "a late change": ("late_change", _late_change),
     "a cancellation of what runs on": ("runs_on", _runs_on),
-    "a change not shown": ("change_not_shown", _change_not_shown),
     "giving up a wait": ("overdue", _stop_waiting),
     "an end by hand": ("settle_by_hand", _settle),
     "an answer": ("answer", _answer),

@@ -6,18 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
-from orders.questions import CHANGE_NOT_SHOWN
-from tasks_app import clock
-from tasks_app.adcp.types import Seen
-from tasks_app.approvals.models import Approval
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
-from tasks_app.operations.publish import publish_due
-from tasks_app.sellers.models import Seller
 from tests.factories import make_user
-from tests.operations.making import observed
 from tests.orders.late import decide, say
 
 # What the first and what comes later tell: revision and the seller's time (minutes), by kind of telling.
@@ -63,22 +56,3 @@ def wanted(deal: Deal, *, task: str = "t-1", **change: Any) -> Operation:
     claim_one(operation_id=made.pk)
     say(made, "submitted", channel="reply", task_id=task)
     return made
-
-
-def change_ended_without_a_result(deal: Deal, **asked: Any) -> tuple[Operation, datetime]:
-    """A change that completed; its seller cannot be asked what came of it: a person is, six minutes on."""
-    change = wanted(deal, **asked)
-    return change, end_without_a_result(change)
-
-
-def end_without_a_result(change: Operation) -> datetime:
-    """It completes, and its seller cannot be asked what came of it: a person is, six minutes on, which is
-    answered."""
-    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])
-    told = Seen(kind="answer", status="completed", raw_status="completed", task_id="t-1", partial=True)
-    observed(operation_id=change.pk, seen=told, channel="poll")
-    later = clock.now() + timedelta(minutes=6)
-    with clock.injected(lambda: later):
-        assert publish_due(limit=10) == 1
-    assert Approval.objects.get(kind=CHANGE_NOT_SHOWN).status == "open"
-    return later

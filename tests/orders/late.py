@@ -124,10 +124,8 @@ def ended(operation: Operation, status: str, payload: dict[str, Any] | None = No
 
 
 def ignored(operation: Operation, media_buy_id: str) -> None:
-    """The seller says that the change is completed; its answer, and a read back, show that nothing was."""
-    buy = {"media_buy_id": media_buy_id, "media_buy_status": "pending_start"}
-    ended(operation, "completed", buy)
-    ended(Operation.objects.get(purpose=f"{operation.purpose}:read_back"), "completed", {"media_buys": [buy]})
+    """The seller says that the change is completed; its answer shows that nothing was changed."""
+    ended(operation, "completed", {"media_buy_id": media_buy_id, "media_buy_status": "pending_start"})
 
 
 def cancellation() -> Operation:

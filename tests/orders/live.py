@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from orders.models import Deal, DealLine, DealStatus
-from orders.obsolete_approvals import withdraw_obsolete_approvals, withdraw_unsent_changes
+from orders.obsolete_approvals import close_changes, withdraw_obsolete_approvals
 from orders.seller_state import deal_follow
 from orders.services import LineDraft, deal_book
 from tasks_app import clock
@@ -22,7 +22,7 @@ from tests.operations.making import observed
 def withdraw_obsolete() -> None:
     """Do for every deal what the event bus does after its last move."""
     for pk in Deal.objects.values_list("pk", flat=True):
-        withdraw_unsent_changes(pk)
+        close_changes(pk)
         withdraw_obsolete_approvals("deal", pk)
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from tasks_app.adcp.types import Seen, WireError
 from tasks_app.jobs.worker import drain

@@ -11,7 +11,7 @@ import pytest
 
 from orders.acts import deal_cancel_ask
 from orders.ask import Ask, AskRefusedError
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.questions import FLIGHT
 from orders.services import deal_book

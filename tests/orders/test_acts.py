@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orders.acts import ActRefusedError, deal_cancel_ask, deal_read_again, deal_withdraw
-from orders.changes import CHANGE
+from orders.changes.send import CHANGE
 from orders.models import Deal, DealMirror, DealStatus
 from orders.questions import ask_deal
 from tasks_app.adcp.types import Seen
@@ -119,7 +119,7 @@ def test_a_media_buy_is_cancelled_by_four_eyes_and_the_seller(buyer: User) -> No
     assert (operation.status, operation.send_at) == ("requested", None), "nothing leaves before the decision"
 
     administrator = make_user("Administrator")
-    again = pytest.raises(ActRefusedError, match="waits already")
+    again = pytest.raises(ActRefusedError, match="is open already")
     with again:
         deal_cancel_ask(deal_id=deal.pk, user=administrator, reason="once more")
 

@@ -20,13 +20,13 @@ from orders.adopt import media_buy_adopt
 from orders.amounts import deal_amounts
 from orders.api.serializers import DealSerializer
 from orders.ask import Ask, AskRefusedError
-from orders.changes import change_ask
-from orders.coming import committed_beside
+from orders.changes.send import change_ask
+from orders.committed import committed_beside
 from orders.evidence import deal_evidence
 from orders.models import Deal
 from orders.offers import offers
 from orders.presenters import deal_group, departure_words
-from orders.questions import CHANGE_NOT_SHOWN, DIFFERENT, LATE, LATE_CHANGE
+from orders.questions import DIFFERENT, LATE
 from orders.request_rules import bid_problem, product_problem
 from orders.selectors import deal_gross, deal_sums, deals_with_rows, sums_read
 from orders.services import deal_book
@@ -238,73 +238,11 @@ def test_a_package_named_twice_in_a_change_is_refused() -> None:
     assert "more than once" in str(error.value.problems)
 
 
-def test_a_second_change_counts_the_first_that_is_with_the_seller() -> None:
-    deal = two()
-    settled(deal, packages(deal))
-    first = change_ask(wanted(deal, {"package_id": "pkg-1", "budget": 40000}))
-    late.decide("deal_change", "approve")
-    claim_one(operation_id=first.pk)
-    observed(
-        operation_id=first.pk, seen=Seen(kind="answer", status="submitted", task_id="t-9"), channel="reply"
-    )
-    change_ask(wanted(deal, {"package_id": "pkg-2", "budget": 40000}))
-    assert Approval.objects.get(kind="deal_change", status="open").amount == 80000
-
-
 def changed(deal: Deal, budget: int) -> Operation:
-    """A change of the first package, let go and not yet answered."""
+    """A change of the first package, approved and not yet answered."""
     operation = change_ask(wanted(deal, {"package_id": "pkg-1", "budget": budget}))
     late.decide("deal_change", "approve")
     return operation
-
-
-def read_back(deal: Deal) -> None:
-    late.ended(changed(deal, 40000), "completed", {"media_buy_id": "mb-9"})
-
-
-def not_shown(deal: Deal) -> None:
-    late.ignored(changed(deal, 40000), "mb-9")
-
-
-def in_line(deal: Deal) -> None:
-    """Another change is asked about first."""
-    late.ignored(changed(deal, 30000), "mb-9")
-    late.ignored(changed(deal, 40000), "mb-9")
-
-
-def come_late(deal: Deal) -> None:
-    operation = changed(deal, 40000)
-    claim_one(operation_id=operation.pk)
-    late.say(operation, "submitted", channel="reply")
-    late.overdue(operation)
-    late.say(operation, "completed", {"media_buy_id": "mb-9"})
-    assert Approval.objects.filter(kind=LATE_CHANGE, status="open").exists()
-
-
-def kept_as_it_was(deal: Deal) -> None:
-    not_shown(deal)
-    late.decide(CHANGE_NOT_SHOWN, "reject")
-
-
-# What is in doubt counts as if it were done; what was decided counts as it was decided.
-DOUBTS: dict[str, tuple[Callable[[Deal], None], int]] = {
-    "read back": (read_back, 80000),
-    "not shown": (not_shown, 80000),
-    "in line": (in_line, 80000),
-    "late": (come_late, 80000),
-    "kept as it was": (kept_as_it_was, 50000),
-}
-
-
-@pytest.mark.parametrize(("comes_to_be", "amount"), DOUBTS.values(), ids=DOUBTS)
-def test_a_change_counts_the_one_before_that_is_in_doubt(
-    comes_to_be: Callable[[Deal], None], amount: int
-) -> None:
-    deal = two()
-    settled(deal, packages(deal))
-    comes_to_be(deal)
-    change_ask(wanted(deal, {"package_id": "pkg-2", "budget": 40000}))
-    assert Approval.objects.get(kind="deal_change", status="open").amount == amount
 
 
 def test_units_follow_a_changed_budget() -> None:

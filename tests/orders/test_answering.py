@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.selectors import deals_with_rows, questions_of
 from orders.services import deal_book

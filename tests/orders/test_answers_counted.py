@@ -17,9 +17,8 @@ from campaigns.rooms import room_for
 from orders.amounts import deal_amounts
 from orders.api.selectors import deals_of
 from orders.api.serializers import DealSerializer
-from orders.changes import change_ask
-from orders.coming import committed_beside
-from orders.doubt import changes_on_their_way
+from orders.changes.send import change_ask
+from orders.committed import committed_beside
 from orders.evidence import deal_evidence
 from orders.models import Deal
 from orders.questions import DIFFERENT
@@ -310,12 +309,6 @@ def change_answered() -> Operation:
     answered(operation, packages=with_budget(operation, 13_000))
     decide("answer", "approve")
     return operation
-
-
-def test_what_is_on_its_way_counts_for_the_next_change() -> None:
-    change_answered()
-    (on_its_way,) = changes_on_their_way(deal())
-    assert on_its_way["packages"][0]["budget"] == 13_000
 
 
 @pytest.mark.parametrize(("made", "asked"), [(13_000, []), (12_000, [(13_000, 12_000)])])

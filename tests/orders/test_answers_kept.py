@@ -13,9 +13,9 @@ from django.utils import timezone
 from campaigns.commitments import money_of
 from orders.amounts import deal_amounts
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
-from orders.questions import CHANGE_NOT_SHOWN, DIFFERENT
+from orders.questions import DIFFERENT
 from orders.services import deal_book
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
@@ -29,7 +29,7 @@ from tasks_app.sellers.models import Seller
 from tests.factories import approve_deal, make_deal, make_line, make_seller, make_user
 from tests.operations.making import observed
 from tests.orders import live
-from tests.orders.late import answered, bought, decide, fresh, give_up, overdue, paused, say
+from tests.orders.late import answered, bought, decide, fresh, give_up, paused, say
 from tests.orders.live import says
 from tests.orders.test_amounts import campaign_of
 from tests.orders.test_answering import changed, leaves, waits, with_budget
@@ -54,14 +54,6 @@ def pauses_again(operation: Operation, status: str = "auth-required") -> None:
     identity = {"task_id": "native-task", "context_id": "another"}
     seen = Seen(kind="answer", status=status, raw_status=status, continuation=identity)
     observed(operation_id=operation.pk, seen=seen, channel="reply")
-
-
-def not_shown(operation: Operation) -> Approval:
-    """The seller calls a change completed, shows nothing of it, and cannot be asked."""
-    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])
-    told = {"media_buy_id": the_deal().media_buy_id, "affected_packages": []}
-    say(operation, "completed", told, channel="reply")
-    return Approval.objects.get(kind=CHANGE_NOT_SHOWN, status="open")
 
 
 @pytest.mark.parametrize("what", ["a purchase", "a change"])
@@ -121,17 +113,6 @@ def test_an_answer_that_a_gate_stops_is_asked_about_as_it_leaves() -> None:
     assert asked.evidence["sent"]["packages"][0]["budget"] == 90_000
 
 
-def test_a_change_that_is_not_shown_is_asked_about_as_it_would_count() -> None:
-    operation = changed()
-    let_go(operation, packages=with_budget(operation, 400_000))
-    asked = not_shown(operation)
-    assert asked.amount == 400_000
-    assert asked.evidence["change"]["packages"][0]["budget"] == 400_000
-    assert "400000" in asked.evidence["not_shown_in_words"]
-    decide(CHANGE_NOT_SHOWN, "approve")
-    assert deal_amounts(the_deal()).approved == asked.amount
-
-
 def test_our_webhook_credentials_are_shown_to_nobody() -> None:
     seller = make_seller(webhook_mode="hmac", webhook_secret="our-webhook-secret-1234567890-abcdef")
     operation = waits(seller=seller)
@@ -139,18 +120,6 @@ def test_our_webhook_credentials_are_shown_to_nobody() -> None:
     shown = request_let_go(operation, left=True)["push_notification_config"]
     assert (shown["url"], shown["token"]) == (sent["url"], HIDDEN)
     assert shown["authentication"]["credentials"] == HIDDEN != sent["authentication"]["credentials"]
-
-
-def test_a_late_change_is_shown_as_it_was_answered() -> None:
-    operation = changed()
-    let_go(operation, packages=with_budget(operation, 90_000))
-    say(operation, "submitted", channel="reply")
-    overdue(operation)
-    packages = [{"package_id": "pkg-1", "budget": 90_000}]
-    say(operation, "completed", {"media_buy_id": the_deal().media_buy_id, "affected_packages": packages})
-    asked = Approval.objects.get(kind="late_change", status="open")
-    assert "90000" in asked.evidence["change_in_words"]
-    assert asked.evidence["change"]["packages"] == packages
 
 
 def test_a_change_made_as_it_was_answered_asks_nobody() -> None:

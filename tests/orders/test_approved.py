@@ -10,7 +10,7 @@ import pytest
 
 from orders.acts import deal_cancel_ask
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.questions import ask_deal
 from orders.services import deal_book
@@ -269,21 +269,6 @@ def test_a_change_whose_account_changed_is_asked_again_as_it_stands() -> None:
     assert open_question().evidence["operation_id"] == str(operation.pk)
     decided()
     assert claim_one(operation_id=operation.pk) is not None
-
-
-def test_a_change_that_has_moved_on_while_another_waits_is_given_up() -> None:
-    deal = booked()
-    operation = asked_change(deal)
-    decided()
-    asked_change(deal, paused=True)
-    waits = open_question()
-    says(deal, "pending_start", revision=5, packages=packages(deal))
-
-    assert claim_one(operation_id=operation.pk) is None
-    operation.refresh_from_db()
-    assert operation.status == "canceled"
-    assert waits.reference in operation.message
-    assert open_question() == waits
 
 
 def test_a_change_of_a_media_buy_that_is_over_is_given_up() -> None:

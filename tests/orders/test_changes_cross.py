@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 
-from orders import changes
 from orders.ask import Ask, AskRefusedError
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal, DealLine
 from tasks_app import clock
-from tasks_app.approvals.models import Approval
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
-from tasks_app.operations.services import operation_withdraw
-from tasks_app.sellers.models import Seller
 from tests.factories import make_line, make_user
-from tests.orders.late import decide, fresh, say
-from tests.orders.live import booked, packages
+from tests.orders.late import decide, say
+from tests.orders.live import booked
 from tests.owning import as_the_owner
 
 pytestmark = pytest.mark.django_db
@@ -118,55 +114,8 @@ def test_a_change_that_leaves_every_package_inside_is_asked(case: str) -> None:
     assert asked_for(deal, **dated(deal, INSIDE[case])).status == "requested"
 
 
-def test_what_is_on_its_way_makes_room_for_the_next_change() -> None:
-    deal = of_two()
-    Seller.objects.update(slots=4)
-    let_go(deal, end_time=day(deal, 60))
-    told = dated(deal, {"packages": [{"package_id": "pkg-2", "end_time": 60}]})
-    assert asked_for(deal, **told).status == "requested"
-
-
 def test_what_lies_outside_already_is_no_reason_against_another_amount() -> None:
     deal = of_two()
     with as_the_owner():
         DealLine.objects.filter(position=2).update(end_at=deal.end_at + timedelta(days=9))
     assert asked_for(deal, **INSIDE["no dates"]).status == "requested"
-
-
-def test_a_change_that_crosses_one_on_its_way_is_refused() -> None:
-    deal = booked()
-    Seller.objects.update(slots=4)
-    let_go(deal, start_time=day(deal, 20))
-    with pytest.raises(AskRefusedError, match="the flight would end before it starts"):
-        asked_for(deal, end_time=day(deal, 10))
-    assert asked_for(deal, end_time=day(deal, 24)).status == "requested"
-
-
-def test_one_that_came_to_nothing_crosses_none() -> None:
-    """Withdrawn, and its end is not told yet."""
-    deal = booked()
-    first = asked_for(deal, start_time=day(deal, 20))
-    decide("deal_change", "approve")
-    operation_withdraw(operation=first, actor="system", reason="Not wanted", tell=True)
-    assert asked_for(deal, end_time=day(deal, 10)).status == "requested"
-
-
-def test_a_change_that_cannot_be_taken_asks_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two that cross were let go, and the seller says that it made both."""
-    deal = booked()
-    Seller.objects.update(slots=4)
-    first = let_go(deal, start_time=day(deal, 20))
-    with monkeypatch.context() as patch:
-        patch.setattr(changes, "changes_on_their_way", lambda *_: [])
-        second = let_go(deal, end_time=day(deal, 10))
-    for operation, name, at in ((second, "end_time", 10), (first, "start_time", 20)):
-        moved = {name: day(deal, at)}
-        made = {"media_buy_id": deal.media_buy_id, **moved, "affected_packages": packages(deal, **moved)}
-        say(operation, "completed", made)
-    first.refresh_from_db()
-    now = fresh(deal)
-    assert first.published_at is not None
-    assert (now.start_at, now.end_at) == (deal.start_at, deal.start_at + timedelta(days=10))
-    asked = Approval.objects.get(status="open")
-    assert asked.kind == "booked_differently"
-    assert [one["field"] for one in asked.evidence["differences"]] == ["start"]

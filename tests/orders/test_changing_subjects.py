@@ -172,11 +172,10 @@ def another_deal_holds_it(first: Approval) -> None:
     adopted(its_deal(first))
 
 
-DEALS = ["a deal", "a deal whose flight has begun", "a number used again"]
+DEALS = ["a deal", "a deal whose flight has begun"]
 UNSENT = [*DEALS, "a deal that is not what was approved"]
 DIFFERING = ["a deal booked differently", "an adopted media buy"]
 CHANGES = ["a change", "a change that is not what was approved"]
-CHANGED = ["a late change", "a change not shown"]
 GATES = ["a purchase at a gate", "a purchase that is stopped", "a cancellation that is stopped"]
 EVERY = list(ASKED)
 
@@ -196,10 +195,8 @@ HAPPENS = [
     *each(DIFFERING, its_terms, ANEW),
     *each(["a late purchase"], its_terms, ANEW),
     *each(CHANGES, its_revision, ANEW),
-    *each(CHANGED, its_revision, STAYS),
-    *each([*CHANGES, "a change not shown"], what_is_booked, ANEW),
-    *each(["a late change"], what_is_booked, STAYS),  # that departs, and is asked about by itself
-    *each([*CHANGES, *CHANGED], its_terms, ANEW),
+    *each(CHANGES, what_is_booked, ANEW),
+    *each(CHANGES, its_terms, ANEW),
     *each(["giving up a wait"], its_message, STAYS),
     *each(["giving up a wait"], the_time_it_would_be_given, ANEW),
     *each(["an end by hand"], its_message, ANEW),
@@ -217,7 +214,7 @@ HAPPENS = [
     *each(EVERY, who_has_it_leaves, STAYS),
     *each(EVERY, another_team_decides, STAYS),
     *each(["a deal", "a deal that is not what was approved"], another_deal_holds_it, ANEW),
-    *each(["a number used again", *GATES[:2]], another_deal_holds_it, STAYS),
+    *each(GATES[:2], another_deal_holds_it, STAYS),
     *each(["a late purchase"], another_deal_holds_it, NOBODY),
 ]
 

@@ -19,7 +19,7 @@ from rest_framework.test import APIClient
 from campaigns.decisions import campaign_decide
 from campaigns.models import Campaign
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.flights import BEGUN, OVER
 from orders.models import Deal
 from orders.purchases import purchase_ask

@@ -18,7 +18,7 @@ from campaigns.models import Campaign
 from campaigns.services import campaign_submit
 from orders.ask import Ask
 from orders.booking import compare
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.questions import ask_deal
 from orders.services import deal_locked
@@ -134,7 +134,6 @@ ENDS = {
     ("a deal", "expired"),
     ("a deal whose flight has begun", "expired"),
     ("a deal that is not what was approved", "expired"),
-    ("a number used again", "expired"),
     ("a change", "expired"),
     ("a change that is not what was approved", "expired"),
     ("a change of a seller", "expired"),

@@ -6,10 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from orders.ask import Ask
-from orders.changes import change_ask
 from orders.models import Deal
-from orders.questions import DIFFERENT, LATE, LATE_CHANGE
+from orders.questions import LATE
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
@@ -22,7 +20,6 @@ from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish, publish_due
-from tests.factories import make_user
 from tests.operations.making import observed
 from tests.orders.late import (
     BUY,
@@ -213,41 +210,3 @@ def booked() -> Deal:
     deal, operation = booking()
     say(operation, "completed", bought(deal))
     return fresh(deal)
-
-
-def late_change(deal: Deal, budget: int) -> Operation:
-    """A change that was approved, became overdue, and was made by the seller after that."""
-    package = {"package_id": "pkg-1", "budget": budget}
-    arguments = {"media_buy_id": BUY, "packages": [package]}
-    user = make_user("Integration")
-    operation = change_ask(Ask(user=user, task="update_media_buy", seller=deal.seller, arguments=arguments))
-    for _ in range(Approval.objects.get(kind="deal_change", status="open").quorum):
-        decide("deal_change", "approve")
-    claim_one(operation_id=operation.pk)
-    seen = Seen(kind="answer", status="submitted", task_id="t-change")
-    observed(operation_id=operation.pk, seen=seen, channel="reply")
-    overdue(operation)
-    line = deal.lines.get()
-    told = {**package, "context": {"line_id": str(line.pk)}, "product_id": line.product_id}
-    say(operation, "completed", {"media_buy_id": BUY, "affected_packages": [told]}, task_id="t-change")
-    return operation
-
-
-def test_a_change_made_too_late_is_taken_when_a_person_says_so() -> None:
-    deal = booked()
-    before = deal.lines.get().budget
-    late_change(deal, 90_000)
-    assert deal.lines.get().budget == before
-    decide(LATE_CHANGE, "approve")
-    assert deal.lines.get().budget == 90_000
-    assert not fresh(deal).differs
-
-
-def test_a_change_made_too_late_and_not_wanted_is_a_departure() -> None:
-    deal = booked()
-    before = deal.lines.get().budget
-    late_change(deal, 90_000)
-    decide(LATE_CHANGE, "reject")
-    assert (deal.lines.get().budget, deal.lines.get().confirmed_budget) == (before, 90_000)
-    assert fresh(deal).differs
-    assert Approval.objects.filter(kind=DIFFERENT, status="open").exists()

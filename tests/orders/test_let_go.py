@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.purchases import purchase_ask
 from orders.services import deal_book

@@ -11,7 +11,7 @@ import pytest
 from orders.acts import deal_cancel_ask, deal_withdraw
 from orders.lifetimes import late_idle
 from orders.models import Deal
-from orders.questions import DIFFERENT, LATE, LATE_CHANGE
+from orders.questions import DIFFERENT, LATE
 from orders.seller_state import deal_follow
 from orders.services import deal_book, deal_withdraw_held, purchase_of
 from tasks_app import clock
@@ -73,7 +73,7 @@ def its_subject_ends(first: Approval) -> None:
         purchase = purchase_of(deal)  # approved, and found to be another before it left
         operation_withdraw(operation=purchase, actor="system", reason="It is not to be bought", tell=True)
         publish(operation_id=purchase.pk)
-    elif first.kind in ("deal", "po_number", "flight_begun"):
+    elif first.kind in ("deal", "flight_begun"):
         deal_withdraw(deal_id=first.subject_id, user=make_user("Buyer"), reason="It is not to be bought")
     elif deal is not None and deal.status == "accepted":
         transition(deal, "cancelled", actor="system", reason="It is not to be bought")
@@ -119,7 +119,7 @@ HAPPENS: dict[str, Callable[[Approval], None]] = {
 # seller also calls failed now. Each way in which these can end is tried below.
 STAYS = {("a contradiction", "it ends"), ("a late purchase", "it ends")}
 # What is about something that a seller holds, or that no job asked for alone, outlives the job.
-OUTLIVE = {DIFFERENT, LATE, LATE_CHANGE, "deal_change", "change_not_shown", "conflict", "seller_trust"}
+OUTLIVE = {DIFFERENT, LATE, "deal_change", "conflict", "seller_trust"}
 OUTLIVE |= {"overdue", "settle_by_hand", "answer", "runs_on"}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from orders.mirror import _claim
 from orders.models import Deal, DealMirror
-from orders.questions import CHANGE_NOT_SHOWN, DIFFERENT
+from orders.questions import DIFFERENT
 from orders.seller_state import columns_if_newest, deal_follow, deal_refresh, deal_take
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
@@ -21,8 +21,8 @@ from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
 from tests.factories import make_seller
 from tests.operations.making import observed
-from tests.orders.doors import TOLD, change_ended_without_a_result, is_newer, record, wanted
-from tests.orders.late import BUY, booking, bought, decide, ended, fresh, say
+from tests.orders.doors import TOLD, is_newer, record, wanted
+from tests.orders.late import BUY, booking, bought, decide, fresh, say
 from tests.orders.live import booked, first_line, packages, says
 from tests.support import undone
 
@@ -120,10 +120,7 @@ def test_a_cancellation_older_than_what_is_known_is_read_back_first() -> None:
     deal.refresh_from_db()
     assert (deal.status, deal.revision, deal.media_buy_status) == ("delivering", 7, "active")
 
-    reading = Operation.objects.get(purpose=f"{change.purpose}:read_back")
-    ended(
-        reading, "completed", {"media_buys": [{"media_buy_id": "mb-1", "status": "canceled", "revision": 8}]}
-    )
+    says(deal, "canceled", revision=8)
     deal.refresh_from_db()
     assert (deal.status, deal.revision, deal.media_buy_status) == ("cancelled", 8, "canceled")
 
@@ -238,36 +235,6 @@ LATE_ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] =
     "a pause": ({"paused": True}, {"media_buy_status": "paused"}, {"media_buy_status": "paused"}),
     "a cancellation": ({"canceled": True}, {"media_buy_status": "canceled"}, {"status": "cancelled"}),
 }
-
-
-@pytest.mark.parametrize("shown", [True, False], ids=["shown", "not shown"])
-@pytest.mark.parametrize("what", LATE_ANSWERS)
-def test_an_answer_to_a_change_that_comes_late_is_looked_at(what: str, shown: bool) -> None:
-    """What it shows nobody needs to decide any more; what it does not stays with a person."""
-    asked, answer, becomes = LATE_ANSWERS[what]
-    deal = booked()
-    before = first_line(deal).budget
-    change, later = change_ended_without_a_result(deal, **asked)
-
-    told = answer if shown else {"media_buy_status": "active"}
-    whole = Seen(
-        kind="answer",
-        status="completed",
-        raw_status="completed",
-        task_id="t-1",
-        payload={"media_buy_id": "mb-1", **told},
-    )
-    with clock.injected(lambda: later + timedelta(minutes=1)):
-        assert observed(operation_id=change.pk, seen=whole, channel="webhook").outcome == "applied"
-
-    question = Approval.objects.get(kind=CHANGE_NOT_SHOWN)
-    assert question.status == ("voided" if shown else "open")
-    deal = fresh(deal)
-    if shown:
-        assert {name: getattr(deal, name) for name in becomes} == becomes
-    else:
-        assert deal.media_buy_status == "active", "what it does say is taken"
-    assert first_line(deal).budget == (9000 if shown and what == "a budget" else before)
 
 
 # --- one without a name among others ------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 
 from orders import request_rules
 from orders.ask import Ask, AskRefusedError
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.purchases import purchase_ask
 from orders.services import deal_book
@@ -227,7 +227,7 @@ def _change(deal: Deal, said: Said) -> Operation:
 
 
 _RULES = Path(request_rules.__file__)
-_ASKERS = ("purchases.py", "changes.py", "answering.py")
+_ASKERS = ("purchases.py", "changes/send.py", "answering.py")
 
 
 @pytest.mark.rule

@@ -15,7 +15,7 @@ from django.utils.html import escape
 
 from orders.acts import deal_cancel_ask
 from orders.ask import Ask
-from orders.changes import _NOT_HERE, change_ask
+from orders.changes.send import _NOT_HERE, change_ask
 from orders.models import Deal
 from orders.purchases import purchase_ask
 from orders.questions import ask_deal
@@ -136,11 +136,6 @@ def _cancellation() -> Operation:
     return Operation.objects.get(task_type="update_media_buy")
 
 
-def _number_used_again() -> Operation:
-    _integrators_purchase()
-    return _asked_of(Seller.objects.get(), Advertiser.objects.get(), name="Another order")
-
-
 def _purchase_answered() -> Continuation:
     """The whole purchase leaves again, with what was said otherwise."""
     operation = _integrators_purchase()
@@ -189,7 +184,6 @@ def _purchase_stopped() -> Operation:
 SENT: dict[str, tuple[str, Callable[[], Operation | Continuation]]] = {
     "an integrator's purchase": ("deal", _integrators_purchase),
     "a purchase of ours": ("deal", _own_purchase),
-    "a number used again": ("po_number", _number_used_again),
     "an integrator's change": ("deal_change", _integrators_change),
     "a cancellation": ("deal_change", _cancellation),
     "an answer about a purchase": ("answer", _purchase_answered),

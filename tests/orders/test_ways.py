@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from django.db import transaction
 
-from orders.changes import CHANGE
+from orders.changes.send import CHANGE
 from orders.choices import deal_acts, deal_choices
 from orders.models import LIVE, Deal, DealStatus
 from orders.questions import FLIGHT

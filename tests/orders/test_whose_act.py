@@ -9,9 +9,9 @@ import pytest
 from campaigns.acts import campaign_cancel, campaign_retry
 from campaigns.models import Campaign
 from campaigns.services import campaign_submit
-from orders.acts import deal_cancel_ask, deal_withdraw
+from orders.acts import deal_withdraw
 from orders.ask import Ask
-from orders.changes import change_ask
+from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.questions import ask_deal
 from tasks_app.approvals.models import Approval
@@ -24,14 +24,13 @@ from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.steering import operation_resend, operation_stop
 from tasks_app.people.models import User
-from tasks_app.sellers.models import Seller
 from tasks_app.sellers.services import change_withdraw
 from tasks_app.sellers.trust import row_change
 from tests.campaigns.briefs import brief
 from tests.factories import approve_deal, make_advertiser, make_deal, make_user
 from tests.operations.making import stand
 from tests.orders.asking import booked
-from tests.orders.late import booking, bought, cancellation, decide, ended, give_up, say
+from tests.orders.late import booking, bought, give_up, say
 from tests.orders.live import booked as live
 from tests.orders.test_corrected import correct, refused
 from tests.orders.test_four_eyes import fail
@@ -131,18 +130,6 @@ def _ask_change(deal: Deal) -> None:
     change_ask(Ask(user=make_user("Buyer"), task="update_media_buy", seller=deal.seller, arguments=arguments))
 
 
-def _change_of_what_is_cancelled(who: User) -> Act:
-    """Somebody takes the cancellation for done, while another change waits for people."""
-    deal = live()
-    deal_cancel_ask(deal_id=deal.pk, user=make_user("Buyer"), reason="The client has gone")
-    decide("deal_change", "approve")
-    Seller.objects.update(tools=["create_media_buy", "update_media_buy"])  # it cannot be read back
-    ended(cancellation(), "completed", {"media_buy_id": deal.media_buy_id, "affected_packages": []})
-    _ask_change(Deal.objects.select_related("seller").get(pk=deal.pk))
-    asked = Approval.objects.get(kind="change_not_shown", status="open")
-    return lambda: approval_decide(approval_id=asked.pk, user=who, verdict="approve", comment="By letter.")
-
-
 def _change_of_what_is_refused(who: User) -> Act:
     """Somebody takes the seller's second word, that it refuses the purchase, while a change waits."""
     deal, operation = booked(make_user("Buyer"))
@@ -177,7 +164,6 @@ ACTS: dict[str, Callable[[User], Act]] = {
     "other amounts are approved": _other_amounts,
     "a late purchase is kept": _kept_late,
     "a change is rejected": _change,
-    "a media buy is taken for cancelled": _change_of_what_is_cancelled,
     "a refusal is taken": _change_of_what_is_refused,
     "a change of a seller is withdrawn": _seller_change,
     "what was overdue is sent again": _overdue,

@@ -11,7 +11,8 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from orders import mirror
-from orders.models import Deal, DealMirror
+from orders.changes.prove import close_unproved_changes
+from orders.models import Change, Deal, DealMirror
 from tasks_app import clock
 from tasks_app.adcp import client
 from tasks_app.adcp.types import Capabilities, Endpoint
@@ -37,6 +38,8 @@ from tasks_app.webhooks.retention import deliveries_forget
 from tests.boundary.conftest import stopped
 from tests.factories import make_account, make_advertiser, make_seller
 from tests.operations.making import answer, ask, fresh, stand
+from tests.orders.doors import wanted
+from tests.orders.late import say
 from tests.orders.live import booked
 from tests.support import PATIENCE_S
 from tests.troubles.poisoning import PAST, Case, Tried, poison, sellers
@@ -298,6 +301,18 @@ def live() -> tuple[Deal, Deal]:
     return bad, well
 
 
+def unread_changes(**_: Any) -> Case:
+    Seller.objects.update(slots=9)
+    bad, well = (wanted(deal, task=f"t-{deal.pk}", name="Spring") for deal in live())
+    for change in (bad, well):
+        say(change, "completed", {"media_buy_id": "mb"}, task_id=f"t-{change.subject_id}")
+    poison("orders_change", bad.subject_id, "deal_id")
+    tomorrow = clock.now() + timedelta(hours=25)
+    with clock.injected(lambda: tomorrow):
+        close_unproved_changes()
+    return bad.subject_id, lambda: Change.objects.get(operation=well).outcome == "not_shown"
+
+
 def mirrors(**_: Any) -> Case:
     bad, well = live()
     poison("orders_dealmirror", bad.pk, "deal_id")
@@ -439,6 +454,7 @@ OF_SELLERS: list[Tried] = [
     ("received_applied", "tasks_app.webhooks.early", received),
     ("deliveries_forgotten", "tasks_app.webhooks.retention", bodies_forgotten),
     ("deliveries_forgotten", "tasks_app.webhooks.retention", contradictions_forgotten),
+    ("changes_unproved", "orders.changes.prove", unread_changes),
     ("mirrors_read", "orders.mirror", mirrors),
     ("mirrors_read", "orders.mirror", mirrored),
     ("mirrors_read", "orders.mirror", followed),

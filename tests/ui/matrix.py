@@ -165,7 +165,7 @@ EXPECTED: dict[str, Methods] = {
         "operation",
         reads=PEOPLE,
         acts={
-            "list": "ID",
+            **dict.fromkeys(("list", "withdraw"), "ID"),
             **dict.fromkeys(("answer", "correct", "poll", "resend", "settle", "stop", "write"), OPERATORS),
         },
     ),

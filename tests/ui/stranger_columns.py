@@ -78,7 +78,7 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
     DealLine: {"position", "budget", "ceiling", "start_at", "end_at", "targeting"},
     DealMirror: {
         *("due_at", "lease_until", "failures", "asked_at", "read_at"),
-        *("shown_late", "shown", "last_words", "older_reads", "older_asked_at"),
+        *("last_words", "older_reads", "older_asked_at"),
     },
     Approval: {
         *("version", "status_since", "created_at", "reference", "kind", "subject_type", "subject_version"),
@@ -145,6 +145,7 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
 # What no seller's word reaches.
 MODELS_OF_OURS = {
     *(
+        "change",
         "outboxevent",
         "lifecycleedge",
         "import",

@@ -10,7 +10,7 @@ import pytest
 
 from campaigns.surroundings import deal_detail
 from orders.acts import can_be_cancelled
-from orders.changes import CHANGE
+from orders.changes.send import CHANGE
 from orders.choices import deal_choices
 from orders.cost_dates import cost_dates
 from orders.models import Deal

@@ -15,7 +15,8 @@ from typing import Any, get_args
 
 from campaigns import recommend
 from campaigns.brief import Brief, brief_validate
-from orders import confirmation, departures, effects, last_words, matching, offers, targeting, weighing
+from orders import confirmation, departures, last_words, matching, offers, targeting, weighing
+from orders.changes import proof
 from orders.models import Deal, DealLine
 from tasks_app import canonical as digests
 from tasks_app.adcp import (
@@ -312,9 +313,9 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
         for package in _packages(body)[:1]
     ],
     # Of what people said.
-    **{(last_words, name): None for name in ("each_of", "in_words", "pauses_of", "word_on")},
+    **{(last_words, name): None for name in ("in_words", "word_on")},
     **{(last_words, name): None for name in ("words_after", "words_bought", "words_named")},
-    **{(last_words, name): None for name in ("words_of", "words_refused")},
+    **{(last_words, name): None for name in ("words_of",)},
     (recommend, "pick"): _recommended,
     (recommend, "matches"): lambda body: [
         recommend.matches(_wanted(), offer.product, "olv")
@@ -326,13 +327,14 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     ],
     (recommend, "passed_unread"): None,  # what is left out is cut
     (recommend, "products_wanted"): None,  # of a brief
-    (effects, "is_canceled"): lambda body: effects.is_canceled({"packages": _packages(body)}, _LINES),
-    (effects, "is_paused"): lambda body: effects.is_paused({"paused": body, "status": str(body)}),
-    (effects, "pauses_every_package"): lambda body: effects.pauses_every_package(
+    (proof, "is_canceled"): lambda body: proof.is_canceled({"packages": _packages(body)}, _LINES),
+    (proof, "is_paused"): lambda body: proof.is_paused({"paused": body, "status": str(body)}),
+    (proof, "pauses_every_package"): lambda body: proof.pauses_every_package(
         {"packages": _packages(body)}, _LINES
     ),
-    (effects, "pauses_all_it_names"): lambda body: effects.pauses_all_it_names({"packages": _packages(body)}),
-    (effects, "misses"): None,  # reads the deal's lines; of the packages it takes what `is_canceled` does
+    (proof, "pauses_all_it_names"): lambda body: proof.pauses_all_it_names({"packages": _packages(body)}),
+    (proof, "is_shown"): None,  # reads the deal's lines; of the packages it takes what `is_canceled` does
+    (proof, "record_of"): None,  # looks at single fields
     (targeting, "targeting_told"): lambda body: targeting.targeting_told(
         {"targeting_overlay": body}, None, whole=True
     ),

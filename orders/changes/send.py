@@ -1,15 +1,21 @@
-"""update_media_buy asked for by an integrator: held until people have decided, then sent as it was shown.
+"""A change of a media buy is asked for, approved, and sent as people were shown it.
 
-One change of a media buy waits at a time: each names the revision it was made for.
+A deal has one open change of its terms. A pause or a cancellation of the whole media buy may be open beside
+it.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
 
 from orders.accounts import account_named
 from orders.amounts import amount_after, deal_amounts
@@ -22,10 +28,17 @@ from orders.ask import (
     names_account,
     refuse,
 )
-from orders.changes_left import CHANGES
+from orders.changes.open_changes import (
+    CHANGE,
+    CHANGE_FIELDS,
+    blocking_change,
+    cancels_all,
+    create_change,
+    kind_of_change,
+    withdraw_unsent,
+)
 from orders.deciding import change_effects
 from orders.departures import counted
-from orders.doubt import cancels, changes_on_their_way
 from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence, held_there
 from orders.flights import (
     change_crossing,
@@ -36,18 +49,18 @@ from orders.flights import (
     flight_after,
     new_start,
 )
-from orders.models import Deal, DealLine, DealStatus, lines_read_once
+from orders.models import Change, Deal, DealLine, DealStatus, lines_read_once
 from orders.questions import deal_question, gross_shown
 from orders.request_rules import budget_problem, dates_problems, flat_change_problem, reach_problem
 from orders.rooms import change_comes_to, room_problem, room_take
 from orders.sent import TECHNICAL, request_shown
-from orders.services import MOVE_DEALS
+from orders.services import MOVE_DEALS, deal_locked
 from tasks_app import ids
 from tasks_app.adcp import requests
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register, on_closed
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question
-from tasks_app.approvals.services import DecisionRefusedError, approval_ended_by, approval_open
+from tasks_app.approvals.services import DecisionRefusedError, approval_ended_by, approval_open, approval_void
 from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.lifecycle.transitions import Who, allowed_transitions, exact
 from tasks_app.operations.corrections import as_asked
@@ -70,13 +83,13 @@ from tasks_app.operations.services import (
     not_sent_again,
     operation_withdraw,
 )
-from tasks_app.people.actors import SYSTEM, actor_user
-from tasks_app.people.roles import DECIDE
+from tasks_app.people.actors import SYSTEM, actor_key, actor_user
+from tasks_app.people.models import User
+from tasks_app.people.roles import DECIDE, SEND_OPERATION
 from tasks_app.people.scope import visible
 from tasks_app.sellers.accounts import account_standing
 from tasks_app.sellers.models import Account
 
-CHANGE = "deal_change"
 _UNCHANGEABLE = "The media buy cannot be changed any more"
 CHANGEABLE = (
     DealStatus.BOOKED,
@@ -131,16 +144,18 @@ def change_ask(ask: Ask, opened_by: Who | None = None) -> Operation:
 
     Raises:
         AskRefusedError: The change is not possible.
-        AskConflictError: Another change is on its way.
+        AskConflictError: Another change is open.
         InvalidTransitionError: The deal is over.
         OperationRefusedError: The seller or the account is switched off.
     """
     wire = arguments_read(requests.UpdateMediaBuy, {**ask.arguments, "idempotency_key": _KEY})
     deal = _deal(ask, wire.media_buy_id)
     account = _account(ask, deal, cancels=wire.canceled is True)
-    change_check(deal, wire)
     sent = wire.model_dump(mode="json", exclude_none=True, exclude={"idempotency_key"})
-    if no_room := room_problem(deal, **change_comes_to(deal, sent)):
+    _check_open_changes(deal, kind_of_change(sent))
+    change_check(deal, wire)
+    comes_to = change_comes_to(deal, sent)
+    if no_room := room_problem(deal, **comes_to):
         refuse("arguments.packages", no_room)
     sent["account"] = account_named(deal)
     if deal.revision:
@@ -156,6 +171,7 @@ def change_ask(ask: Ask, opened_by: Who | None = None) -> Operation:
         subject=Subject(type="deal", id=deal.pk),
     )
     operation = order_propose(order=order, actor=ask.user)
+    create_change(deal, operation, reserved=increase(comes_to))
     change_put(deal, operation, opened_by=opened_by or ask.user)
     return operation
 
@@ -191,22 +207,62 @@ def _deal(ask: Ask, media_buy_id: str) -> Deal:
             "it is not with the seller any more",
             allowed_transitions(deal),
         )
-    waiting = _open(deal).first()
-    if waiting is not None:
-        raise AskConflictError(f"A change of this media buy waits already: {waiting.reference}.")
     return deal
 
 
+def _check_open_changes(deal: Deal, kind: Change.Kind) -> None:
+    """Withdraw an unsent change in whose place a pause or cancellation is asked for. Raise AskConflictError
+    if another change is open."""
+    blocking = blocking_change(deal, kind)
+    if blocking is not None:
+        raise AskConflictError(
+            f"A change of this media buy is open already: {blocking.operation.reference}. "
+            "Withdraw it, or wait until the seller has made or refused it."
+        )
+    if kind == Change.Kind.TERMS:
+        return
+    reason = f"A {kind} of the whole media buy was asked for"
+    withdraw_unsent(deal, reason)
+    undecided = _open(deal).first()
+    if undecided is not None:  # somebody decides on it at this moment
+        raise AskConflictError(f"{undecided.reference} is being decided at this moment: try again.")
+
+
+def increase(comes_to: Mapping[str, Decimal]) -> Decimal:
+    """Return how much more a deal comes to by a change (`rooms.change_comes_to`), 0 for less."""
+    return max(comes_to["total"] - comes_to["before"], Decimal(0))
+
+
+@transaction.atomic
+def withdraw_change(*, operation_id: uuid.UUID, user: User, reason: str) -> Operation:
+    """Withdraw a change that `user` asked for and that was not sent. Raise AskConflictError otherwise."""
+    change = (
+        Change.objects.filter(operation_id=operation_id, closed_at=None).select_related("operation").first()
+    )
+    if change is None or change.operation.requested_by != actor_key(user):
+        raise AskConflictError("It is no open change that you asked for.")
+    asked = _open_approvals(change.deal_id).order_by("pk")
+    approvals = list(asked.select_for_update(no_key=True))  # before the deal, as decisions do
+    deal_locked(change.deal_id)
+    operation = Operation.objects.select_for_update(no_key=True).get(pk=change.operation_id)
+    if operation.status != OperationStatus.REQUESTED:
+        raise AskConflictError(f"{operation.reference} is {operation.status}: it was sent already.")
+    operation_withdraw(operation=operation, actor=user, reason=reason, rights=(SEND_OPERATION,))
+    for approval in approvals:
+        if approval.evidence.get("operation_id") == str(operation.pk):
+            approval_void(approval=approval, reason=reason, actor=user, rights=(SEND_OPERATION,))
+    return operation
+
+
 @lines_read_once
-def change_check(deal: Deal, wire: requests.UpdateMediaBuy, own: Operation | None = None) -> None:
-    """Raises AskRefusedError with everything that no person should have to find. `own`: the operation that it
-    is about, where there is one already."""
+def change_check(deal: Deal, wire: requests.UpdateMediaBuy) -> None:
+    """Raise AskRefusedError with every problem of a change."""
     problems = {
         f"arguments.{name}": why for name, why in _NOT_HERE.items() if getattr(wire, name) is not None
     }
-    if all(getattr(wire, name) is None for name in CHANGES):
+    if all(getattr(wire, name) is None for name in CHANGE_FIELDS):
         problems["arguments"] = "nothing is changed"
-    elif wire.canceled and any(getattr(wire, name) is not None for name in {*CHANGES} - {"canceled"}):
+    elif wire.canceled and any(getattr(wire, name) is not None for name in {*CHANGE_FIELDS} - {"canceled"}):
         problems["arguments.canceled"] = CANCELS_ALONE
     problems |= dates_problems(wire.start_time, wire.end_time)
     if wire.start_time != "asap" and (wire.start_time or deal.start_at) >= (wire.end_time or deal.end_at):
@@ -221,8 +277,7 @@ def change_check(deal: Deal, wire: requests.UpdateMediaBuy, own: Operation | Non
             problems[f"arguments.packages.{index}"] = why
     if not problems:
         told = wire.model_dump(mode="json", exclude_none=True)
-        those = (*changes_on_their_way(deal, own), told)
-        why = change_crossing(deal, *those) or change_outside(deal, *those)
+        why = change_crossing(deal, told) or change_outside(deal, told)
         problems = {"arguments": why} if why else {}
     if problems:
         raise AskRefusedError(problems)
@@ -249,8 +304,8 @@ def change_put(deal: Deal, operation: Operation, opened_by: Who = SYSTEM) -> App
 
 
 def change_passed_put(deal: Deal, operation: Operation) -> None:
-    """Put to people a change that was taken off the way because its dates have passed. Where the deal is
-    over, or they are asked about another one, it is given up, and who asked for it is told."""
+    """Put to people a change that was held because its dates have passed. Where the deal is over, or they are
+    asked about another one, it is given up, and who asked for it is told."""
     if deal.status not in CHANGEABLE:
         _give_up(operation, _UNCHANGEABLE)
         return
@@ -263,9 +318,8 @@ def change_passed_put(deal: Deal, operation: Operation) -> None:
 def change_question(deal: Deal, operation: Operation, shown: object = None) -> Question:
     """Whether a change is sent, as it would be asked now: what is sent, and what the seller holds. `shown`:
     the new start that people were offered, where its dates have passed."""
-    ends = cancels(operation)
-    changes = (*changes_on_their_way(deal, operation), operation.request)
-    gross = counted(deal, amount_after(deal, *changes))
+    ends = cancels_all(operation.request)
+    gross = counted(deal, amount_after(deal, operation.request))
     return deal_question(
         deal,
         kind=CHANGE,
@@ -285,7 +339,7 @@ def change_question(deal: Deal, operation: Operation, shown: object = None) -> Q
         policy="Every change, one approver",
         amount=gross,
         approved=deal_amounts(deal).approved,
-        flight=flight_after(deal, *changes),
+        flight=flight_after(deal, operation.request),
     )
 
 
@@ -329,7 +383,7 @@ def _decided(approval: Approval, outcome: Outcome) -> None:
         _change_anew(approval, operation)
     elif outcome.answer == "approved":
         deal = _deal_of(approval)
-        room_take(deal, **change_comes_to(deal, operation.request, operation))
+        room_take(deal, **change_comes_to(deal, operation.request))
         order_release(operation=operation)
         order_let_go(operation=operation)  # where it was held again after its release
     elif operation.status == OperationStatus.REQUESTED:
@@ -433,6 +487,10 @@ def _for_now(deal: Deal, operation: Operation) -> Operation:
         anew = order_propose(order=order, actor=operation.requested_by)
     except OperationRefusedError:
         return operation  # its seller is off: as it stands it would be refused there, by its revision
+    change = Change.objects.filter(operation=operation, closed_at=None).first()
+    if change is not None:
+        change.operation = anew
+        change.save(update_fields=["operation"])
     _give_up(operation, f"{deal.seller} has moved on: asked anew as {anew.reference}")
     return anew
 
@@ -456,9 +514,13 @@ def _closed(approval: Approval) -> None:
         )
 
 
-def _open(deal: Deal) -> Any:
+def _open(deal: Deal) -> QuerySet[Approval]:
+    return _open_approvals(deal.pk)
+
+
+def _open_approvals(deal_id: uuid.UUID) -> QuerySet[Approval]:
     return Approval.objects.filter(
-        kind=CHANGE, subject_type="deal", subject_id=deal.pk, status=ApprovalStatus.OPEN
+        kind=CHANGE, subject_type="deal", subject_id=deal_id, status=ApprovalStatus.OPEN
     )
 
 
