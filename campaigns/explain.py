@@ -49,7 +49,7 @@ from tasks_app.sellers.models import SELLER_ASIDE
 
 S = CampaignStatus
 _APPROVED = (DealStatus.ACCEPTED, DealStatus.BOOKING)
-_BEGUN = "the flight has begun, and people are asked about that first"
+_BEGUN = "the flight has begun, so that the deal ends"
 _DEALS_TOLD, _SELLERS_TOLD = 3, 3
 
 
@@ -190,7 +190,7 @@ def _open_deals(campaign: Campaign) -> QuerySet[Deal]:
 
 
 _HEAVY = (
-    *("terms", "reasons", "valid_actions", "differences", "accepted"),
+    *("terms", "reasons", "valid_actions", "differences"),
     *(f"{seller}__{name}" for seller in ("seller", "account__seller") for name in SELLER_ASIDE),
 )
 

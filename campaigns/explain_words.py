@@ -225,7 +225,7 @@ def _kept_back(progress: Progress) -> Iterator[str]:
         yield f"Of these {count} would not be sent otherwise either: {why}."
     if progress.begun:
         of = "its flight has" if progress.begun == 1 else "their flights have"
-        yield f"People are asked next about {plural(progress.begun, 'deal')}: {of} begun."
+        yield f"{plural(progress.begun, 'deal')} {'ends' if progress.begun == 1 else 'end'} next: {of} begun."
     if progress.accounts:
         accounts = f"{plural(progress.accounts, 'deal')} {'waits' if progress.accounts == 1 else 'wait'}"
         yield f"{accounts} for an account that is not active yet."

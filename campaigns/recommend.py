@@ -24,7 +24,7 @@ from tasks_app.desk import text
 _LIES_SOMEWHERE = frozenset({"linear_tv", "radio", "ooh", "dooh", "print", "cinema"})  # channels of one place
 _SMALLEST_RATE = Decimal("0.000001")  # the scale of DealLine.rate
 # Flat rates of one channel's share: a buy of every channel that a brief may name has then no more packages
-# than are read back of one (orders.matching.MOST_PACKAGES).
+# than are read back of one (orders.terms.matching.MOST_PACKAGES).
 _MOST_TAKEN = 50
 _MOST_SHOWN = 10  # formats of a product that takes none of those wanted
 

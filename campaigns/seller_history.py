@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
 
 from campaigns.track import Purchase, middle
 from orders.amounts import confirmed
+from orders.following import DIFFERENT
 from orders.models import CONFIRMED, Deal, DealStatus
+from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
 from tasks_app.desk.items import plural
 from tasks_app.operations.models import Operation
@@ -30,6 +32,17 @@ _SENT = Exists(
         subject_type="deal", subject_id=OuterRef("pk"), task_type="create_media_buy", sent_at__isnull=False
     )
 )
+# Each difference is put to people, and so is a media buy that was adopted.
+_DECIDED = (ApprovalStatus.OPEN, ApprovalStatus.APPROVED, ApprovalStatus.REJECTED)
+_BOOKED_DIFFERENTLY = ExpressionWrapper(
+    Exists(
+        Approval.objects.filter(
+            kind=DIFFERENT, subject_type="deal", subject_id=OuterRef("pk"), status__in=_DECIDED
+        )
+    )
+    & ~Q(reasons__has_key="adopted"),
+    output_field=BooleanField(),
+)
 _ORDERED = Q(status__in=CONFIRMED) | Q(confirmed_at__isnull=False) | _SENT
 
 
@@ -39,17 +52,18 @@ def seller_history(
     """(label, words) about the seller's latest orders, one deal left out; in two queries. `bought`: its
     latest purchases, oldest first."""
     rows = visible(Deal.objects.filter(seller=seller), viewer).exclude(pk=without)
-    rows = rows.exclude(status__in=_UNBOUGHT).filter(_ORDERED).annotate(stated=confirmed()).order_by("-pk")
-    told = ("status", "differences", "accepted", "confirmed_at", "currency", "stated")
+    rows = rows.exclude(status__in=_UNBOUGHT).filter(_ORDERED).order_by("-pk")
+    rows = rows.annotate(stated=confirmed(), asked=_BOOKED_DIFFERENTLY)
+    told = ("status", "asked", "confirmed_at", "currency", "stated")
     before = list(rows.values_list(*told)[:_LATEST])
     if not before:
         return (("Deals before", "none, this would be the first"),)
     booked = [row for row in before if row[0] in CONFIRMED]
-    differing = sum(bool(found or taken) for _, found, taken, *_ in booked)
-    unstated = sum(row[-1] is None and not (row[1] or row[2]) for row in booked)
+    differing = sum(asked for _, asked, *_ in booked)
+    unstated = sum(row[-1] is None and not row[1] for row in booked)
     failed = sum(row[0] == DealStatus.FAILED for row in before)
     cancelled = sum(row[0] == DealStatus.CANCELLED for row in before)
-    since = min((row[3] for row in before if row[3] is not None), default=None)
+    since = min((row[2] for row in before if row[2] is not None), default=None)
     well = len(booked) - differing - unstated
     as_approved = f"{well} of {len(booked)} booked" if booked else "none booked yet"
     return (

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from orders.accounts import deal_account
+from orders.begun_flights import end_if_begun
 from orders.confirmation import mirror
 from orders.flights import deal_begins
 from orders.models import CONFIRMED, Deal, DealStatus
 from orders.reconcile import TOOL
-from orders.redating import ended_by_flight, flight_asked
 from orders.seller_state import deal_follow
 from orders.services import deal_book
 from tasks_app import clock
@@ -49,15 +49,14 @@ def register() -> None:
 
 
 def book(run: Run) -> Result:
-    """Send create_media_buy and wait for its end, however long; first for people where its flight has begun,
-    for the seller where it has still to decide about the account, and for people at a risk gate. Outputs
-    {deal_id, status, booked}."""
+    """Send create_media_buy and wait for its end, however long.
+
+    It first waits for the seller that has still to decide about the account, and for people at a risk gate. A
+    deal whose flight has begun is cancelled. Outputs {deal_id, status, booked}.
+    """
     deal = _deal(run)
-    asked = flight_asked(deal.pk)
-    if asked is not None:
-        return WaitForApprovals(approval_ids=(asked.pk,))
-    if ended_by_flight(deal):
-        return Done(outputs={"deal_id": str(deal.pk), "status": deal.status, "booked": False})
+    if end_if_begun(deal.pk):
+        return Done(outputs={"deal_id": str(deal.pk), "status": DealStatus.CANCELLED, "booked": False})
     awaited = _account_awaited(deal)
     if awaited is not None:
         return awaited
@@ -140,8 +139,7 @@ def _reading(run: Run, deal: Deal, cursor: str = "", number: int = 1) -> Operati
 
 
 def _account_awaited(deal: Deal) -> WaitForAccount | None:
-    """The wait for an account that may be made active still: until its flight begins, when people are asked
-    what becomes of it."""
+    """Return the wait for an account that may become active before the flight begins."""
     awaited = deal_account(deal).awaited if deal.status == DealStatus.ACCEPTED else ""
     if deal.account_id is None or not awaited:
         return None
@@ -155,8 +153,8 @@ def _tell_awaited(deal: Deal, why: str) -> None:
     notify(
         kind="account_awaited",
         title=f"{deal.reference} with {deal.seller} is approved and waits for its account",
-        body=f"{raised(why).rstrip('.')}. Its booking goes on by itself once the account is active. Where "
-        f"its flight begins before that, {begins}, people are asked what becomes of it.",
+        body=f"{raised(why).rstrip('.')}. Its booking goes on by itself once the account is active. If "
+        f"its flight begins before that, {begins}, the deal ends.",
         level=Notification.Level.WARNING,
         about=About(type="deal", id=deal.pk),
         team=deal.team,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.dateparse import parse_date
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
@@ -17,6 +18,7 @@ from orders.amounts import confirmed_of
 from orders.changes.send import CHANGE
 from orders.choices import deal_acts, deal_choices
 from orders.cost_dates import cost_dates
+from orders.deal_copies import copy_deal
 from orders.live import PAGE
 from orders.models import UNSETTLED, Deal, DealStatus
 from orders.presenters import deal_group, departure_sentences, group_change, mirror_facts
@@ -159,6 +161,10 @@ def _act(request: HttpRequest, deal: Deal, user: User) -> str:
     if act == "read":
         deal_read_again(deal_id=deal.pk, user=user)
         return f"{deal.reference} is read from {deal.seller} at the next pass."
+    if act == "copy":
+        first, last = (parse_date(request.POST.get(name, "")) for name in ("first", "last"))
+        copy = copy_deal(deal_id=deal.pk, user=user, first=first, last=last)
+        return f"{copy.reference} asks somebody else whether it is booked."
     if act not in ("withdraw", "cancel"):
         raise ActRefusedError("Say what to do: there is no such act.")
     if request.POST.get("sure") != "on":

@@ -17,19 +17,19 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from orders.accepted import standing
 from orders.accounts import account_zone
-from orders.amounts import PACKAGE, TOTAL, UNAPPROVED
-from orders.confirmation import MAX_IDENTITY, mirror
-from orders.departures import departures
+from orders.confirmation import confirmed_gross, mirror, record_confirmed
 from orders.evidence import as_text
 from orders.following import unnamed
 from orders.lifetimes import late_review
-from orders.matching import WHOLE, is_cancelled, packages_match, packages_of
 from orders.mirror import mirror_read_now
 from orders.models import Deal, DealLine, DealStatus
 from orders.questions import ask_booked_differently
-from orders.targeting import TARGETING
+from orders.terms.compare import UNAPPROVED, differences, sorted_differences
+from orders.terms.matching import is_cancelled, packages_of
+from orders.terms.stated import MAX_IDENTITY, TOTAL, stated_terms
+from orders.terms.targeting import TARGETING
+from orders.terms.terms import THE_BUY, approved_terms
 from tasks_app import clock, ids, money
 from tasks_app.adcp.account_keys import other_brand
 from tasks_app.adcp.values import identity_of, parse_time
@@ -51,13 +51,7 @@ _STATUSES = {
     "completed": DealStatus.COMPLETED,
 }
 _FACTS = ("media_buy_id", "status", "media_buy_status", "revision", "total_budget", "context")
-_UNAPPROVED: dict[str, Any] = {
-    "line": 0,
-    "product": "The media buy",
-    "field": UNAPPROVED,
-    "approved": "nothing",
-    "confirmed": "runs at the seller",
-}
+_WHOLE = "The whole media buy"  # the name of the one line of what is adopted by its total
 
 
 class AdoptionRefusedError(Exception):
@@ -66,12 +60,10 @@ class AdoptionRefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """One package as the seller tells it. `is_by_total`: the budget is the media buy's own, which states none
-    for it."""
+    """One package as the seller states it, with its budget or its part of the total."""
 
     package: Mapping[str, Any]
     budget: Decimal
-    is_by_total: bool
     start_at: datetime
     end_at: datetime
 
@@ -134,7 +126,6 @@ def _adopt(
         follows=in_place_of,
         requested_by=actor_key(user),
         currency=currency,
-        confirmed_gross=gross,
         start_at=min(line.start_at for line in lines),
         end_at=max(line.end_at for line in lines),
         zone=in_place_of.zone if in_place_of else account_zone(account),
@@ -149,7 +140,7 @@ def _adopt(
         **columns,
     )
     rows = [_row(deal, line, position, in_place_of) for position, line in enumerate(lines, start=1)]
-    _compare(deal, rows, told, unapproved=_unapproved(told, account))
+    _compare(deal, rows, told, account)
     recorded = import_record(source=f"media buy of {account.seller.slug}", actor=user, rows=1)
     create_imported(
         deal,
@@ -172,25 +163,22 @@ def _campaign(bought_for: Deal | None, account: Account, currency: str) -> uuid.
     return bought_for.campaign_id if bought_for.currency == currency else None
 
 
-def _compare(
-    deal: Deal, lines: Sequence[DealLine], told: Mapping[str, Any], *, unapproved: dict[str, Any]
-) -> None:
-    """What it comes to, and which packages and total stand beside its lines, as every later reading finds it;
-    of all that nobody has approved anything."""
-    stated = departures(deal, lines, told, packages_match(lines, packages_of(told)), whole=True)
-    if stated.gross is not None:
-        deal.confirmed_gross = stated.gross
-    deal.differences, deal.accepted_gross = [unapproved], Decimal(0)
-    beside = [one for one in stated.found if one["field"] in (PACKAGE, TOTAL)]
-    for name, value in standing(deal, lines, beside).changes.items():
-        setattr(deal, name, value)
-
-
-def _unapproved(told: Mapping[str, Any], account: Account) -> dict[str, Any]:
-    """That nobody has approved it, and under which account it runs where the seller names another."""
-    elsewhere = names_another(told, account)
-    runs = ", ".join(filter(None, [_UNAPPROVED["confirmed"], elsewhere]))
-    return {**_UNAPPROVED, "confirmed": runs}
+def _compare(deal: Deal, lines: Sequence[DealLine], told: Mapping[str, Any], account: Account) -> None:
+    """Set what the seller states beside the deal, and that nobody has approved it."""
+    stated = stated_terms(deal, lines, told, whole=True)
+    record_confirmed(lines, stated)
+    runs = ", ".join(filter(None, ["runs at the seller", names_another(told, account)]))
+    unapproved = {
+        "line": 0,
+        "product": THE_BUY,
+        "field": UNAPPROVED,
+        "approved": "nothing",
+        "confirmed": runs,
+    }
+    found = differences(approved_terms(deal, lines), stated)
+    deal.differences = sorted_differences([unapproved, *found])
+    deal.confirmed_gross = confirmed_gross(lines, deal.differences)
+    deal.differs = deal.unapproved = True
 
 
 def _status(columns: Mapping[str, Any], start_at: datetime) -> DealStatus:
@@ -202,25 +190,27 @@ def _status(columns: Mapping[str, Any], start_at: datetime) -> DealStatus:
 
 
 def _lines(told: Mapping[str, Any], currency: str, in_place_of: Deal | None) -> list[_Line]:
-    """A line per package; where packages state no budgets of their own in that currency, one line for the
-    whole media buy."""
-    packages = [p for p in packages_of(told) if not is_cancelled(p)]
-    budgets = [_budget(package, currency) for package in packages]
-    is_by_total = not packages or None in budgets
-    if is_by_total:
-        packages, budgets = [packages[0] if len(packages) == 1 else {}], [amount_of(told.get(TOTAL))]
-    if not any(budgets):  # nothing to adopt where nothing is spent
+    """Return a line per package. Packages without a budget share what the others leave of the total.
+
+    A media buy whose packages are not listed has one line.
+    """
+    packages = [p for p in packages_of(told) if not is_cancelled(p)] or [{}]
+    budgets = {str(n): _budget(package, currency) for n, package in enumerate(packages)}
+    without = {n: Decimal(1) for n, budget in budgets.items() if budget is None}
+    total = amount_of(told.get(TOTAL))
+    if without and total is not None:
+        rest = total - sum(budget for budget in budgets.values() if budget is not None)
+        budgets |= money.split(max(rest, Decimal(0)), without, currency)
+    if not any(budgets.values()) or None in budgets.values():
         raise AdoptionRefusedError("The seller states no budget for it.")
     return [
         _Line(
             package=package,
-            budget=budget,
-            is_by_total=is_by_total,
+            budget=budgets[str(n)] or Decimal(0),
             start_at=_moment("start_time", package, told, in_place_of.start_at if in_place_of else None),
             end_at=_moment("end_time", package, told, in_place_of.end_at if in_place_of else None),
         )
-        for package, budget in zip(packages, budgets, strict=True)
-        if budget is not None
+        for n, package in enumerate(packages)
     ]
 
 
@@ -240,6 +230,7 @@ def _moment(
 def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> DealLine:
     package, known = line.package, _approved(line.package, in_place_of)
     product_id = str(package.get("product_id") or (known.product_id if known else ""))[:255]
+    package_id = identity_of(package.get("package_id"), longest=MAX_IDENTITY) or ""
     rate = rate_of(package.get("bid_price"))
     targeting = package.get(TARGETING)
     return DealLine(
@@ -248,7 +239,7 @@ def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> De
         position=position,
         channel=known.channel if known else "",
         product_id=product_id,
-        product_name=known.product_name if known else (product_id or WHOLE),
+        product_name=known.product_name if known else (product_id or package_id or _WHOLE),
         pricing_option_id=str(package.get("pricing_option_id") or "")[:255],
         pricing_model=known.pricing_model if known else "",
         is_fixed=rate is None,
@@ -257,8 +248,8 @@ def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> De
         start_at=line.start_at,
         end_at=line.end_at,
         targeting=targeting if isinstance(targeting, dict) else {},
-        package_id=str(package.get("package_id") or "")[:255],
-        confirmed_budget=None if line.is_by_total else line.budget,
+        package_id=package_id,
+        confirmed_budget=line.budget,
         confirmed_rate=rate,
         confirmed_start_at=line.start_at,
         confirmed_end_at=line.end_at,

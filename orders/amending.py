@@ -42,7 +42,7 @@ def deal_amend(approval: Approval, budgets: Mapping[int, Decimal], actor: str) -
         _check_line(line, budget, deal.currency)
     _check_room(deal, sum(wanted.values(), Decimal(0)))
     for line, budget in changed.items():
-        line_rebudget(line, budget)
+        set_budget(line, budget)
     deal_amended(
         deal,
         actor=actor,
@@ -83,19 +83,8 @@ def _check_room(deal: Deal, total: Decimal) -> None:
     room_take(deal, total, before=before)
 
 
-def line_rebudget(line: DealLine, budget: Decimal) -> None:
-    """Give a line that is not saved yet another budget, and the units that it buys; 0: it goes, and what it
-    would buy again nobody knows."""
+def set_budget(line: DealLine, budget: Decimal) -> None:
+    """Set the budget of a line that is not saved yet, and the units that it buys."""
     if budget:
         line.units = units_at(line, budget)
     line.budget = budget
-
-
-def line_as_let_go(line: DealLine) -> None:
-    """Approve of a line that is not saved yet what it confirms; one that is left out comes to nothing."""
-    if line.confirmed_budget is not None:
-        line_rebudget(line, line.confirmed_budget)
-    line.start_at = line.confirmed_start_at or line.start_at
-    line.end_at = line.confirmed_end_at or line.end_at
-    if line.confirmed_targeting is not None:
-        line.targeting = line.confirmed_targeting

@@ -1,11 +1,10 @@
 """What a deal comes to: the one definition of its money, which every sum, question and bound asks.
 
-*Ordered* is what people approved at first, with the changes they approved since. *Approved* is what counts
-now: as ordered, or as they accepted it otherwise (`orders/accepted.py`), and until the seller has confirmed
-the purchase as they last let it go in an answer to the seller's question. *Confirmed* is what the seller says
-it booked: its total where that says more than its packages, what nobody ordered included. *Committed* is what
-the money is bound to: the larger of approved and confirmed. *Outstanding* is committed and not
-confirmed yet. Zero is an amount: a package the seller cancelled comes to 0.
+*Approved* is the sum of the lines' budgets. Until the seller has confirmed the purchase, it is the amount of
+the answer that people last released to the seller's question, if there is one. *Confirmed* is what the
+seller says it booked, packages that nobody ordered included. *Committed* is what the money is bound to: the
+larger of approved and confirmed. *Outstanding* is committed and not confirmed yet. Zero is an amount: a
+package that the seller cancelled comes to 0.
 
 What has run of a media buy that was cancelled is owed all the same, and nobody here knows how much: sellers
 state it in their reports and invoices. It is in no sum, and `ran_uncounted` is said wherever one is shown.
@@ -13,12 +12,12 @@ state it in their reports and invoices. It is in no sum, and `ran_uncounted` is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, When, Window
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When, Window
 from django.db.models.functions import Coalesce, Greatest
 
 from orders.models import CONFIRMED, Deal, DealLine, DealStatus, lines_read_once
@@ -26,9 +25,6 @@ from tasks_app.money import decimal_of
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.pauses import answers_let_go
 
-UNAPPROVED = "approval"  # the field of the difference that an adopted media buy begins with
-BUDGET, PACKAGE, TOTAL = "budget", "package", "total_budget"  # the fields of differences in money
-Difference = Mapping[str, Any]
 _NOTHING = Decimal(0)
 # Not bought yet, or given up before it was: what was answered is in no line of its.
 _MAX_UNITS = Decimal(10) ** 18  # as many as a line holds
@@ -52,8 +48,7 @@ class Amounts:
 
 def line_amounts(deal: Deal, line: DealLine) -> Amounts:
     """One package's."""
-    approved = _NOTHING if is_unapproved(deal) else line_budget(deal, line)
-    return _amounts(deal, approved, line.confirmed_budget)
+    return _amounts(deal, _NOTHING if deal.unapproved else line.budget, line.confirmed_budget)
 
 
 def deal_amounts(deal: Deal) -> Amounts:
@@ -85,7 +80,7 @@ def _unbought() -> Q:
 
 
 def _agreed(deal: Deal, ordered: Decimal) -> Decimal:
-    return ordered if deal.accepted_gross is None else deal.accepted_gross
+    return _NOTHING if deal.unapproved else ordered
 
 
 def _answered_by(deal: Deal) -> Decimal | None:
@@ -111,24 +106,9 @@ def _amounts(deal: Deal, approved: Decimal, stated: Decimal | None) -> Amounts:
     )
 
 
-def is_unapproved(deal: Deal) -> bool:
-    """Whether nobody has approved anything of it yet: adopted, and not accepted."""
-    return any(found["field"] == UNAPPROVED for found in deal.differences)
-
-
 def approved_shown(deal: Deal) -> Decimal | None:
     """What counts as approved, for people and integrators: None where nobody has approved anything yet."""
-    return None if is_unapproved(deal) else deal_amounts(deal).approved
-
-
-def line_budget(deal: Deal, line: DealLine) -> Decimal:
-    """What one package is wanted for: as people accepted it, else as it was ordered."""
-    return _wanted(line, deal.accepted)
-
-
-def line_units(deal: Deal, line: DealLine) -> Decimal | None:
-    """How many units one package is wanted for, as its budget counts; None where nobody says how many."""
-    return units_at(line, line_budget(deal, line))
+    return None if deal.unapproved else deal_amounts(deal).approved
 
 
 def units_at(line: DealLine, budget: Decimal) -> Decimal | None:
@@ -140,29 +120,9 @@ def units_at(line: DealLine, budget: Decimal) -> Decimal | None:
     return units.quantize(Decimal("0.1")) if units < _MAX_UNITS else None
 
 
-def lines_wanted(lines: Iterable[DealLine], accepted: Iterable[Difference]) -> Decimal:
-    """What packages come to as they were accepted, those that nobody ordered included."""
-    taken = list(accepted)
-    extra = (decimal_of(one["confirmed"]) or _NOTHING for one in taken if one["field"] == PACKAGE)
-    return sum((_wanted(line, taken) for line in lines), _NOTHING) + sum(extra, _NOTHING)
-
-
 def lines_ordered(lines: Iterable[DealLine]) -> Decimal:
     """What packages come to as ordered."""
     return sum((line.budget for line in lines), _NOTHING)
-
-
-def lines_confirmed(lines: Iterable[DealLine]) -> Decimal:
-    """What packages come to as confirmed, where nothing is as ordered."""
-    told = (line.budget if line.confirmed_budget is None else line.confirmed_budget for line in lines)
-    return sum(told, _NOTHING)
-
-
-def _wanted(line: DealLine, accepted: Iterable[Difference]) -> Decimal:
-    own = (one for one in accepted if (one["line"], one["field"]) == (line.position, BUDGET))
-    found = next(own, None)
-    amount = decimal_of(found["confirmed"]) if found else None
-    return line.budget if amount is None else amount
 
 
 def unstated(deal: Deal) -> str:
@@ -199,7 +159,7 @@ def confirmed_of(deal: Deal) -> Decimal | None:
 
 def approved() -> Coalesce:
     """What counts as approved of a deal, for a query of deals."""
-    return Coalesce(answered(), "accepted_gross", ordered())
+    return Coalesce(answered(), Case(When(unapproved=True, then=Value(_NOTHING))), ordered())
 
 
 def gross() -> Greatest:
@@ -245,46 +205,11 @@ def confirmed() -> Case:
 @lines_read_once
 def amount_after(deal: Deal, change: Mapping[str, Any]) -> Decimal:
     """Return what a deal comes to after a change (update_media_buy's arguments)."""
-    lines, before = list(deal.lines.all()), deal_amounts(deal).committed
-    told = _budgets(change)
-    after = _NOTHING
-    for line in lines:
-        amounts = line_amounts(deal, line)
-        now = max(amounts.approved, amounts.confirmed or _NOTHING)
-        before -= now
-        after += told.get(line.package_id, now)
-    if decides_total(deal, lines, change):
-        return after  # the total was of these packages
-    return after + before  # of what is in no package of ours, all is left as it was
-
-
-def by_total_alone(deal: Deal, lines: Iterable[DealLine]) -> bool:
-    """Whether its seller confirmed a deal in one amount, and none of its packages, nor one of its own."""
-    more = any(one["field"] == PACKAGE for one in (*deal.accepted, *deal.differences))
-    return not more and all(line.confirmed_budget is None for line in lines)
-
-
-@lines_read_once
-def approved_after(deal: Deal, change: Mapping[str, Any]) -> Decimal:
-    """Return what counts as approved of a deal once a change does."""
-    lines = list(deal.lines.all())
-    now = {line.pk: line_budget(deal, line) for line in lines}
-    ordered = lines_ordered(lines)
-    total = ordered if is_unapproved(deal) else _agreed(deal, ordered)
-    told = _budgets(change)
-    anew = {line.pk: told[line.package_id] for line in lines if line.package_id in told}
-    if decides_total(deal, lines, change):
-        return sum((now | anew).values(), _NOTHING)
-    return total + sum((budget - now[pk] for pk, budget in anew.items()), _NOTHING)
-
-
-def decides_total(deal: Deal, lines: Collection[DealLine], change: Mapping[str, Any]) -> bool:
-    """Return whether a change says the amount of each package anew, of a media buy that its seller confirmed
-    in one amount."""
-    told = _budgets(change)
-    return by_total_alone(deal, lines) and all(line.package_id in told for line in lines)
-
-
-def _budgets(change: Mapping[str, Any]) -> dict[str, Decimal]:
-    told = {p["package_id"]: decimal_of(p.get("budget")) for p in change.get("packages") or ()}
-    return {package_id: budget for package_id, budget in told.items() if budget is not None}
+    asked = {p["package_id"]: decimal_of(p.get("budget")) for p in change.get("packages") or ()}
+    after = deal_amounts(deal).committed
+    for line in deal.lines.all():
+        budget = asked.get(line.package_id)
+        if budget is not None:
+            amounts = line_amounts(deal, line)
+            after += budget - max(amounts.approved, amounts.confirmed or _NOTHING)
+    return after

@@ -15,12 +15,11 @@ from orders.approved import is_as_last_approved
 from orders.ask import AskRefusedError, arguments_read, refuse
 from orders.changes.open_changes import CHANGE, raise_reservation
 from orders.changes.send import change_check, increase
-from orders.departures import counted
 from orders.evidence import MOVING, deal_evidence
 from orders.flights import change_passed, flight_after, request_passed
 from orders.models import Change, Deal
 from orders.policy_facts import deal_facts
-from orders.questions import DEAL, gross_shown
+from orders.questions import DEAL, gross_shown, known_amount
 from orders.request_rules import line_before, offered, purchase_check, purchase_currency
 from orders.rooms import NOTHING, change_comes_to, room_problem
 from orders.sent import TECHNICAL, request_shown
@@ -120,7 +119,7 @@ def _question(operation: Operation, request: Request, question: Question) -> Que
     deal = _deal_of(operation)
     if deal is None:
         return question
-    amount, passed = counted(deal, _amount(deal, operation, request)), _passed(deal, operation, request)
+    amount, passed = known_amount(deal, _amount(deal, operation, request)), _passed(deal, operation, request)
     evidence: dict[str, Any] = {
         **deal_evidence(deal),
         **question.evidence,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from orders.accepted import taken
+from orders.acceptance import accept_differences, is_acceptable
 from orders.amending import deal_amend
 from orders.amounts import deal_amounts
-from orders.awaited import awaited_kept
 from orders.deciding import booking_effects
+from orders.flights import deal_passed
 from orders.following import TWICE, twice_bought, twice_words
 from orders.models import CONFIRMED, LIVE, UNDECIDED, Deal, DealStatus
 from orders.nameless import is_nameless, nameless_refused, nameless_words
@@ -17,8 +17,8 @@ from orders.questions import (
     DIFFERENT,
     ask_booked_differently,
     ask_deal,
+    booking_question,
     difference_question,
-    undecided_question,
 )
 from orders.rooms import NOTHING, room_take
 from orders.services import (
@@ -43,6 +43,12 @@ _NOT_ACCEPTED = (
 )
 
 
+_UNREADABLE = (
+    "Not possible: Flightdeck cannot read everything that the seller states, or a package would end before "
+    "it starts. Ask the seller to correct it, or reject it."
+)
+
+
 def register() -> None:
     """Called when the application starts."""
     kind_register(
@@ -51,7 +57,7 @@ def register() -> None:
             label="Recommendation",
             apply=_deal_decided,
             version=_unsent_version,
-            asks=lambda approval: undecided_question(deal_locked(approval.subject_id)),
+            asks=lambda approval: booking_question(deal_locked(approval.subject_id)),
             reopen=lambda approval: _again(approval, ask_deal),
             effects={
                 "approve": "Places the order at once.",
@@ -80,7 +86,7 @@ def register() -> None:
                 "reject": _NOT_ACCEPTED,
                 "nothing": "It stays booked and flagged, and is asked about again.",
             },
-            effects_for=nameless_words,
+            effects_for=_difference_words,
             sends=frozenset({"reject"}),
             sends_unless=is_nameless,
             spends=True,
@@ -101,7 +107,7 @@ def _deal_decided(approval: Approval, outcome: Outcome) -> None:
     if deal.status not in UNDECIDED:
         return
     if outcome.answer == "approved":
-        _only_one(deal)
+        _check_bookable(deal)
         room_take(deal, deal_amounts(deal).approved, before=NOTHING)
         transition(
             deal,
@@ -129,16 +135,17 @@ def _decided_again(deal: Deal, approval: Approval, outcome: Outcome) -> None:
     if purchase is None:
         return
     if outcome.answer == "approved":
-        _only_one(deal)
+        _check_bookable(deal)
         order_let_go(operation=purchase)
     else:
         _called_off(deal, approval, outcome)
 
 
-def _only_one(deal: Deal) -> None:
-    again = twice_bought(deal)
-    if again:
-        raise DecisionRefusedError("impossible", again)
+def _check_bookable(deal: Deal) -> None:
+    passed = deal_passed(deal)
+    why = f"{passed}: reject it, and copy it with new dates." if passed else twice_bought(deal)
+    if why:
+        raise DecisionRefusedError("impossible", why)
 
 
 def _called_off(deal: Deal, approval: Approval, outcome: Outcome) -> None:
@@ -156,7 +163,8 @@ def _difference_decided(approval: Approval, outcome: Outcome) -> None:
     deal = deal_locked(approval.subject_id)
     if outcome.answer == "approved":
         kept = outcome.comment or f"Kept as the seller booked it, by {approval.reference}"
-        note(deal, actor=outcome.actor, reason=kept, changes=taken(deal, awaited_kept(deal)).changes)
+        if not accept_differences(deal, actor=outcome.actor, reason=kept):
+            raise DecisionRefusedError("impossible", _UNREADABLE)
     elif outcome.answer == "rejected" and deal.status not in LIVE:
         refused = f"Not accepted, by {approval.reference}: {outcome.comment}"
         note(deal, actor=outcome.actor, reason=refused[:500])
@@ -169,6 +177,11 @@ def _difference_decided(approval: Approval, outcome: Outcome) -> None:
             raise DecisionRefusedError("impossible", f"It cannot be cancelled: {error}") from error
     else:
         _ask_difference_again(deal)
+
+
+def _difference_words(approval: Approval) -> dict[str, str]:
+    acceptable = is_acceptable(approval.evidence.get("differences", []))
+    return {**nameless_words(approval), **({} if acceptable else {"approve": _UNREADABLE})}
 
 
 def _ask_difference_again(deal: Deal) -> None:

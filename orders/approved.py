@@ -14,6 +14,7 @@ import structlog
 from orders.changes.send import CHANGE, change_ask_again, change_question, is_change, is_left_behind
 from orders.models import Deal, DealStatus
 from orders.questions import DEAL, ask_deal, booking_question
+from orders.services import lock_deal_if_free
 from tasks_app.approvals.changes import evidence_changes
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import is_as_shown
@@ -73,7 +74,7 @@ def is_as_approved(operation: Operation) -> bool:
     approved = _approved(operation)
     if approved is None and operation.task_type == _PURCHASE:
         return True  # the deal is being bought, and its guard says when that takes an approval
-    deal = _deal_at_once(deal_id)
+    deal = lock_deal_if_free(deal_id)
     if deal is None:
         return False
     if approved is not None and operation.task_type == _PURCHASE:
@@ -140,9 +141,3 @@ def _approved(operation: Operation) -> Approval | None:
     if operation.task_type == _PURCHASE:
         return asked.filter(kind=DEAL).order_by("-pk").first()
     return asked.filter(kind=CHANGE, evidence__operation_id=str(operation.pk)).order_by("-pk").first()
-
-
-def _deal_at_once(deal_id: uuid.UUID) -> Deal | None:
-    """The deal, held still until the caller's commit; None while somebody else holds it."""
-    rows = Deal.objects.select_related(*_WITH)
-    return rows.select_for_update(of=("self",), no_key=True, skip_locked=True).filter(pk=deal_id).first()

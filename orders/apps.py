@@ -16,6 +16,7 @@ class OrdersConfig(AppConfig):
             approvals,
             approved,
             assistant,
+            begun_flights,
             conflicts,
             corrected,
             explain,
@@ -28,7 +29,6 @@ class OrdersConfig(AppConfig):
             outcomes,
             questions,
             reconcile,
-            redating,
             role_rights,
             running_on,
             search,
@@ -55,7 +55,7 @@ class OrdersConfig(AppConfig):
         open_changes.register()
         prove.register()
         corrected.register()
-        redating.register()
+        begun_flights.register()
         late.register()
         running_on.register()
         obsolete_approvals.register()

@@ -1,40 +1,33 @@
-"""A purchase becomes a booked deal: confirmed, compared with what was approved, kept up to date."""
+"""A purchase becomes a booked deal, which is compared with what its seller states."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
 from orders import questions
-from orders.accepted import standing, taken
-from orders.amending import line_as_let_go
-from orders.awaited import awaited, awaited_keep, mirror_kept, with_total
+from orders.acceptance import accept_differences
 from orders.changes.apply import settle_ended_changes
-from orders.changes.open_changes import cancellation_differences, is_rejected_buy_being_cancelled
+from orders.changes.open_changes import open_changes
+from orders.changes.requested import deal_after
 from orders.confirmation import (
-    confirmed_values,
-    differences,
-    lines_save,
+    confirmed_gross,
     mirror,
-    packages_take,
+    record_confirmed,
+    save_confirmed,
     stated_at,
     unconfirm,
     values_unread,
 )
-from orders.departures import departures
-from orders.flights import flight_after
-from orders.last_words import Words, words_bought, words_named
-from orders.matching import Matched, packages_match, packages_of
 from orders.mirror_times import mirror_begin
-from orders.models import Deal, DealLine, DealMirror, DealStatus
-from orders.services import deal_amended
+from orders.models import Deal, DealLine, DealStatus
+from orders.terms.compare import PACKAGE, UNAPPROVED, Difference, differences, sorted_differences
+from orders.terms.stated import stated_terms
+from orders.terms.terms import COLUMNS, THE_BUY, Terms, approved_terms, confirmed_terms, merge_terms
 from tasks_app import ids
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.lifecycle.references import next_reference
 from tasks_app.lifecycle.transitions import create, note, transition
 from tasks_app.operations.models import Channel, Operation
@@ -42,15 +35,17 @@ from tasks_app.operations.pauses import request_let_go
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.roles import DECIDE
 
-_BOUGHT = ("packages", "start_time", "end_time")  # of create_media_buy, what it says that is bought
+_ID = "media_buy_id"
+_ANSWERED_TERMS = ("packages", "start_time", "end_time")  # of create_media_buy, the terms that are bought
 
 
 def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | None = None) -> None:
-    """booking → booked with what the seller confirmed; a departure from what was approved is flagged
-    and asked about. `result`: other than the operation's own. Called in a transaction that holds the deal's
-    lock."""
+    """Move a deal from booking to booked, and ask people about what the seller booked differently.
+
+    `result`: other than the operation's own. Called in a transaction that holds the deal's lock.
+    """
     result = operation.result or {} if result is None else result
-    told = own(deal, mirror(result))
+    told = without_foreign_id(deal, mirror(result))
     transition(
         deal,
         DealStatus.BOOKED,
@@ -59,45 +54,36 @@ def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | N
         metadata={"operation": operation.reference, "settled_by": operation.settled_by},
         changes=told,
     )
-    request = request_let_go(operation, left=True)
-    _take_answer(deal, operation, request)
-    mirror_begin(
-        deal,
-        stated_at=stated_at(result),
-        as_stated=values_unread({}, result),
-        last_words=words_bought(request, list(deal.lines.all())),
-    )
+    _approve_answer(deal, operation)
+    mirror_begin(deal, stated_at=stated_at(result), as_stated=values_unread({}, result))
     compare(deal, result)
 
 
-def _take_answer(deal: Deal, operation: Operation, request: Mapping[str, Any]) -> None:
-    """What was bought is what people last let go in an answer to the seller's question (`request`): it is
-    what was approved of each package and of the flight. What of it no package of ours can hold they have
-    accepted."""
+def _approve_answer(deal: Deal, operation: Operation) -> None:
+    """Approve the terms that people last released in an answer to the seller's question: they were bought."""
+    request = request_let_go(operation, left=True)
     if request == operation.request:
         return
-    bought = {name: request[name] for name in _BOUGHT if name in request}
-    lines, flight = list(deal.lines.all()), flight_after(deal, bought)
-    if not _departures(deal, lines, bought)[0] and flight == flight_after(deal):
-        return  # answered in words
-    for line in lines:
-        line_as_let_go(line)
-    ahead = flight.start < flight.end
-    dates = {"start_at": flight.start, "end_at": flight.end} if ahead else {}
-    for name, moment in dates.items():
-        setattr(deal, name, moment)
-    found, gross = _departures(deal, lines, bought)
-    deal_amended(
-        deal,
-        actor=SYSTEM,
-        reason=f"Bought as {operation.seller} was answered: {operation.reference}",
-        lines=lines,
-        changes={**dates, **({"accepted": found, "accepted_gross": gross} if found else {})},
-    )
+    bought = {"status": "active", **{name: request[name] for name in _ANSWERED_TERMS if name in request}}
+    lines = list(deal.lines.all())
+    stated = stated_terms(deal, lines, bought, whole=True)
+    found = differences(approved_terms(deal, lines), stated)
+    if not found:  # answered in words
+        return
+    record_confirmed(lines, stated)
+    save_confirmed(lines)
+    known, deal.differences = deal.differences, found
+    reason = f"Bought as {operation.seller} was answered: {operation.reference}"
+    if not accept_differences(deal, actor=SYSTEM, reason=reason):
+        deal.differences = known  # people are asked about what the seller states
+    lines = list(deal.lines.all())
+    for line in lines:  # the seller has confirmed nothing yet
+        unconfirm(line)
+    save_confirmed(lines)
 
 
-def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
-    """What is told, without a media_buy_id that another deal has or that contradicts this one's."""
+def without_foreign_id(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is told, without a media_buy_id that another deal has or that contradicts this one's."""
     named = told.get("media_buy_id")
     others = Deal.objects.filter(seller=deal.seller, media_buy_id=named).exclude(pk=deal.pk)
     if named is None or (deal.media_buy_id in ("", named) and not others.exists()):
@@ -106,91 +92,60 @@ def own(deal: Deal, told: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool = True) -> None:
-    """Write what the seller says of a media buy beside what was approved; a new departure is asked about.
-    What the record shows of a change whose operation has ended counts first. Nobody is asked about what an
-    open change asks for (`awaited.py`).
-    `whole`: the record is the media buy's own, not an answer that names what changed. Called in a transaction
-    that holds the deal's lock."""
+    """Record what the seller states of a media buy, and ask people about new differences.
+
+    What the record shows of a change whose operation has ended is approved first. `whole`: the record is the
+    media buy's own, not an answer that names what changed. Called in a transaction that holds the deal.
+    """
     not_shown = settle_ended_changes(deal, buy, whole=whole)
-    _compare(deal, buy, whole=whole)
-    if not_shown:
-        questions.ask_about_differences(deal)
-
-
-def _compare(deal: Deal, buy: Mapping[str, Any], *, whole: bool) -> None:
-    lines, (known, words) = list(deal.lines.all()), mirror_kept(deal)
-    as_known = [confirmed_values(line) for line in lines]
-    buy = with_total(buy, known)
-    matched = _match(deal, lines, buy, whole=whole)
-    words = _words_kept(deal, lines, words)
-    stated = departures(deal, lines, buy, matched, whole=whole, words=words, awaited=known)
-    found, gross = [*differences(deal, lines), *stated.found], stated.gross
-    lines_save(lines, as_known)
-    _confirm_gross(deal, gross)
-    if not deal.media_buy_id:
-        unnamed = {"field": "media_buy_id", "approved": "one of its own", "confirmed": "none of its own"}
-        found.append({"line": 0, "product": "The media buy", **unnamed})
-    found += cancellation_differences(deal)
-    now = standing(deal, lines, found)
-    shown = awaited(deal, lines, now.differences, buy, words=words, whole=whole)
-    awaited_keep(deal, shown, known=known)
-    now = replace(now, differences=[one for one in now.differences if one not in shown])
-    if (now.differences, now.accepted) == (deal.differences, deal.accepted):
-        if not now.differences:  # said twice
-            _withdraw_difference(deal)
-        return
-    said = ", ".join(dict.fromkeys(one["field"] for one in now.differences))
-    reason = f"The seller departs from what was approved: {said}" if said else "The seller departs in nothing"
-    note(deal, actor=SYSTEM, reason=reason, changes=now.changes)
-    if questions.still_asked(deal) if now.differences else questions.comes_and_goes(deal):
-        return
-    _withdraw_difference(deal)
-    # While people's refusal is with the seller they are asked nothing: they are once that fails.
-    if not now.differences or is_rejected_buy_being_cancelled(deal):
-        return
-    before = questions.accepted_before(deal)
-    if before is None:
-        questions.ask_booked_differently(deal)
-        return
-    again = f"The seller says again what was accepted by {before.reference}"
-    note(deal, actor=SYSTEM, reason=again, changes=taken(deal, shown).changes)
-
-
-def _withdraw_difference(deal: Deal) -> None:
-    """What was asked showed other differences."""
-    why = "The seller says something else now"
-    questions_withdraw("deal", deal.pk, kinds=(questions.DIFFERENT,), reason=why)
-
-
-def _departures(
-    deal: Deal, lines: list[DealLine], bought: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], Decimal | None]:
-    """What of what was bought departs from what was ordered, and what it comes to; `lines` take what it says
-    of them."""
-    matched = _match(deal, lines, bought, whole=True)
-    stated = departures(deal, lines, bought, matched, whole=True)
-    return [*differences(deal, lines), *stated.found], stated.gross
-
-
-def _match(deal: Deal, lines: list[DealLine], buy: Mapping[str, Any], *, whole: bool) -> Matched:
-    """Which package is which line; `lines` take what it says of them."""
-    matched = packages_match(lines, packages_of(buy))
-    packages_take(deal, buy, matched, whole=whole)
-    return matched
-
-
-def _words_kept(deal: Deal, lines: Sequence[DealLine], words: Words) -> Words:
-    """People's last words by the names that packages have now."""
-    named = words_named(words, lines)
-    if named != words:
-        DealMirror.objects.filter(deal=deal).update(last_words=named)
-    return named
-
-
-def _confirm_gross(deal: Deal, gross: Decimal | None) -> None:
+    lines = list(deal.lines.all())
+    stated = stated_terms(deal, lines, buy, whole=whole)
+    record_confirmed(lines, stated)
+    save_confirmed(lines)
+    found = _differences(deal, lines, stated, whole=whole)
+    gross = confirmed_gross(lines, found)
     if gross != deal.confirmed_gross:
         Deal.objects.filter(pk=deal.pk).update(confirmed_gross=gross)
         deal.confirmed_gross = gross
+    if found != deal.differences:
+        named = ", ".join(dict.fromkeys(one["field"] for one in found))
+        reason = f"The seller states another {named}" if named else "The seller states the approved terms"
+        note(deal, actor=SYSTEM, reason=reason, changes={"differences": found, "differs": bool(found)})
+    if not_shown:
+        questions.ask_about_unshown_change(deal)
+    else:
+        questions.review_difference(deal)
+
+
+def _differences(deal: Deal, lines: list[DealLine], stated: Terms, *, whole: bool) -> list[Difference]:
+    """Compare the approved terms with what the seller stated last of each, in this record or before.
+
+    Of the whole media buy, what an answer (not `whole`) does not state stays as it was known.
+    """
+    sent = open_changes(deal).filter(operation__sent_at__isnull=False)
+    requests = [request_let_go(change.operation, left=True) for change in sent]
+    asked = [approved_terms(*deal_after(deal, lines, request)) for request in requests]
+    known = merge_terms(confirmed_terms(lines), stated)
+    found = differences(approved_terms(deal, lines), known, asked=asked)
+    if not whole:
+        stated_now = {
+            (one.line, term) for one in stated.packages for term in COLUMNS if getattr(one, term) is not None
+        }
+        stated_now |= {(one["line"], one["field"]) for one in found if one["field"] != PACKAGE}
+        names = {one["product"] for one in found if one["field"] == PACKAGE}
+        found += [
+            one
+            for one in deal.differences
+            if (one["line"] == 0 or "unreadable" in one)
+            and (one["line"], one["field"]) not in {*stated_now, (0, _ID)}
+            and not (one["field"] == PACKAGE and one["product"] in names)
+        ]
+    elif deal.unapproved:
+        found += [one for one in deal.differences if one["field"] == UNAPPROVED]
+    if not deal.media_buy_id:
+        unnamed = {"field": _ID, "approved": "one of its own", "confirmed": "none of its own"}
+        found.append({"line": 0, "product": THE_BUY, **unnamed})
+    return sorted_differences(found)
 
 
 @transaction.atomic

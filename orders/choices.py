@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from orders.acts import can_be_cancelled, can_be_read, can_be_withdrawn, may_call_off, may_read
+from orders.deal_copies import can_be_copied, may_copy, offered_days
 from orders.evidence import unstated_words
 from orders.models import LIVE, Deal, DealLine
 from orders.models import DealStatus as S
@@ -22,13 +24,15 @@ from tasks_app.people.models import User
 @dataclass(frozen=True, kw_only=True)
 class Act:
     """A form on the deal's page: `name` is what it posts, `leads` the status it leads to (empty: none).
-    `reason`: it asks for one, and for a confirmation that reads `sure`."""
+    `reason`: it asks for one, and for a confirmation that reads `sure`. `days`: it asks for a flight, and
+    offers this first and last day."""
 
     name: str
     label: str
     does: str
     sure: str = ""
     leads: str = ""
+    days: tuple[date, date] | None = None
 
     @property
     def reason(self) -> bool:
@@ -77,6 +81,16 @@ def deal_acts(deal: Deal, lines: Sequence[DealLine], who: User, *, cancelling: b
                 f"media buy. {_cost(deal, lines)} The deal is cancelled when the seller has done it.",
                 sure="The media buy is to end",
                 leads=S.CANCELLED,
+            )
+        )
+    if may_copy(who) and can_be_copied(deal):
+        found.append(
+            Act(
+                name="copy",
+                label="Copy with new dates",
+                does="Puts the same packages forward as a new deal for these dates. Somebody else approves "
+                "it before anything is bought.",
+                days=offered_days(deal),
             )
         )
     return found

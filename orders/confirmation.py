@@ -1,31 +1,24 @@
-"""Booked means confirmed: what the seller says it booked, beside what was approved."""
+"""Columns of a deal and its lines that hold what the seller says of the media buy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from orders.evidence import as_text
-from orders.matching import Matched, is_cancelled, packages_of
 from orders.models import Deal, DealLine
-from orders.targeting import is_targeted, targeting_told
+from orders.terms.compare import PACKAGE, differences, unreadable_values
+from orders.terms.stated import MAX_IDENTITY, stated_terms
+from orders.terms.terms import CONFIRMED_COLUMNS, Terms, Unreadable, approved_terms
 from tasks_app import clock
 from tasks_app.adcp.values import identity_of, parse_time
 from tasks_app.desk import text
-from tasks_app.money import amount_of, rate_of
+from tasks_app.money import amount_of
 
 # What the columns hold; a seller's value beyond it is no value.
-MAX_IDENTITY, _MAX_STATUS, _MAX_REVISION = 255, 40, 2**31
-_CONFIRMED = [
-    "package_id",
-    "confirmed_budget",
-    "confirmed_rate",
-    "confirmed_start_at",
-    "confirmed_end_at",
-    "confirmed_targeting",
-]
+_MAX_STATUS, _MAX_REVISION = 40, 2**31
 OVER_THERE = "completed"  # of a media buy that has delivered, in its seller's word
 _MAX_AHEAD = timedelta(minutes=5)  # a clock further ahead would make all later news look old
 
@@ -86,119 +79,66 @@ def is_ended_early(deal: Deal, status: object) -> bool:
     return status == OVER_THERE and clock.now() < deal.start_at
 
 
-def packages_take(deal: Deal, buy: Mapping[str, Any], found: Matched, *, whole: bool) -> None:
-    """Put what the seller confirms of each line beside what was approved of it, not saved yet. `whole`: the
-    record is the media buy's own, and a line that it has no package for comes to nothing; an answer may just
-    be brief. Where either names no packages, dates of the whole media buy are theirs."""
-    ours = is_in_currency(deal, buy)
-    named = bool(packages_of(buy))
-    for line, package in found.pairs:
-        _confirm(line, package, priced=ours and is_in_currency(deal, package), whole=whole)
-        _confirm_flight(deal, line, package, buy)
-    for line in found.lines:
-        if whole and named:
+def record_confirmed(lines: Sequence[DealLine], stated: Terms) -> None:
+    """Set the confirmed columns of lines to what a seller states; what is not stated stays as it was.
+
+    The lines are not saved. A cancelled package costs 0.
+    """
+    known = {line.position: line for line in lines}
+    for package in stated.packages:
+        line = known.get(package.line)
+        if line is None:
+            continue
+        line.package_id = package.package_id or line.package_id
+        if package.canceled is False and line.confirmed_canceled:
+            line.confirmed_budget = None  # it runs again
+        for term, column in CONFIRMED_COLUMNS.items():
+            value = getattr(package, term)
+            if value is not None and not isinstance(value, Unreadable):
+                setattr(line, column, value)
+        if line.confirmed_canceled:
             line.confirmed_budget = Decimal(0)
-        elif not named:
-            _confirm_flight(deal, line, {}, buy)
 
 
-def confirmed_values(line: DealLine) -> tuple[object, ...]:
-    """All that its seller confirmed of a line."""
-    return tuple(getattr(line, name) for name in _CONFIRMED)
+def confirmed_gross(lines: Sequence[DealLine], differences: Iterable[Mapping[str, Any]]) -> Decimal | None:
+    """Return what a seller confirms in all, in the deal's currency; None if it states no amount.
+
+    A package without a stated amount counts as approved. Packages that nobody ordered are included.
+    """
+    extra = [amount_of(one["confirmed"]) for one in differences if one["field"] == PACKAGE]
+    if not extra and all(line.confirmed_budget is None for line in lines):
+        return None
+    told = [line.budget if line.confirmed_budget is None else line.confirmed_budget for line in lines]
+    return amount_of(sum((amount for amount in (*told, *extra) if amount is not None), Decimal(0)))
 
 
-def lines_save(lines: Sequence[DealLine], before: Sequence[tuple[object, ...]]) -> None:
-    """Write what was confirmed of lines, where it is not as it was `before` (`confirmed_values` of each)."""
-    pairs = zip(lines, before, strict=True)
-    DealLine.objects.bulk_update([line for line, was in pairs if confirmed_values(line) != was], _CONFIRMED)
+def stated_amount(
+    deal: Deal, buy: Mapping[str, Any], *, whole: bool = True
+) -> tuple[Decimal | None, list[str]]:
+    """Return what a record of a media buy comes to, and what is unreadable. The deal is not written.
+
+    The amount is in the deal's currency, None if the record states none.
+    """
+    lines = [copy(line) for line in deal.lines.all()]
+    stated = stated_terms(deal, lines, buy, whole=whole)
+    record_confirmed(lines, stated)
+    found = differences(approved_terms(deal, lines), stated)
+    return confirmed_gross(lines, found), unreadable_values(found)
 
 
-def is_in_currency(deal: Deal, told: Mapping[str, Any]) -> bool:
-    """Whether amounts are told in the deal's currency, or in none that is named."""
-    return told.get("currency") in (None, deal.currency)
+def save_confirmed(lines: Sequence[DealLine]) -> None:
+    """Write the confirmed columns of lines that changed since they were read."""
+    columns = ["package_id", *CONFIRMED_COLUMNS.values()]
+    rows = DealLine.objects.filter(pk__in=[line.pk for line in lines]).values("pk", *columns)
+    stored = {row["pk"]: row for row in rows}
+    changed = [
+        line for line in lines if any(getattr(line, name) != stored[line.pk][name] for name in columns)
+    ]
+    DealLine.objects.bulk_update(changed, columns)
 
 
 def unconfirm(line: DealLine) -> None:
-    """Take what a seller confirmed off a line that is not saved yet."""
-    for name in _CONFIRMED:
-        setattr(line, name, "" if name == "package_id" else None)
-
-
-def differences(deal: Deal, lines: Iterable[DealLine]) -> list[dict[str, Any]]:
-    """Every material departure (budget, dates, rate, targeting): line, field, approved, confirmed."""
-    return [found for line in lines for found in _line_differences(line)]
-
-
-def _line_differences(line: DealLine) -> list[dict[str, Any]]:
-    pairs: list[tuple[str, Any, Any]] = [
-        ("budget", line.budget, line.confirmed_budget),
-        ("start", line.start_at, line.confirmed_start_at),
-        ("end", line.end_at, line.confirmed_end_at),
-        ("rate", line.rate, line.confirmed_rate),
-        ("targeting", line.targeting or {}, line.confirmed_targeting),
-    ]
-    return [
-        {
-            "line": line.position,
-            "product": line.product_name,
-            "field": name,
-            "approved": in_words(approved),
-            "confirmed": in_words(confirmed),
-        }
-        for name, approved, confirmed in pairs
-        if confirmed is not None and _differs(name, approved, confirmed)
-    ]
-
-
-def _differs(name: str, approved: Any, confirmed: Any) -> bool:
-    if name == "targeting":
-        # Asked and dropped or changed; what the seller adds of its own is shown, not flagged.
-        return not is_targeted(confirmed, approved, approved)
-    return bool(approved != confirmed)
-
-
-def _confirm(line: DealLine, package: Mapping[str, Any], *, priced: bool, whole: bool) -> None:
-    package_id = identity_of(package.get("package_id"))
-    if package_id is not None:
-        line.package_id = package_id[:MAX_IDENTITY]
-    budget = amount_of(package.get("budget")) if priced else None
-    if is_cancelled(package):
-        budget = Decimal(0)  # nothing of it is spent any more: a departure like any other
-    if budget is not None:
-        line.confirmed_budget = budget
-    elif line.confirmed_budget == 0 and _is_said_to_run(package, whole=whole):
-        line.confirmed_budget = None  # it had come to nothing: what it costs now is not stated
-    rate = rate_of(package.get("bid_price")) if priced else None
-    if rate is not None:
-        line.confirmed_rate = rate
-    targeting = targeting_told(package, line.confirmed_targeting, whole=whole)
-    if targeting is not None:
-        line.confirmed_targeting = targeting
-
-
-def _is_said_to_run(package: Mapping[str, Any], *, whole: bool) -> bool:
-    """A record of the media buy names what runs; an answer may name what it was asked to cancel."""
-    return is_cancelled(package) is False and (whole or "canceled" in package)
-
-
-def _confirm_flight(deal: Deal, line: DealLine, package: Mapping[str, Any], buy: Mapping[str, Any]) -> None:
-    """The package's own dates; where it states none, those of the whole media buy that it runs with or is cut
-    by."""
-    for edge, name in (("start_at", "start_time"), ("end_at", "end_time")):
-        whole = parse_time(buy.get(name))
-        told = parse_time(package.get(name)) or (_of_the_whole(deal, line, edge, whole) if whole else None)
-        if told is not None:
-            setattr(line, f"confirmed_{edge}", told)
-
-
-def _of_the_whole(deal: Deal, line: DealLine, edge: str, whole: datetime) -> datetime | None:
-    ours: datetime = getattr(line, edge)
-    cuts = whole > ours if edge == "start_at" else whole < ours
-    return whole if cuts or ours == getattr(deal, edge) else None
-
-
-def in_words(value: Any) -> Any:
-    """A value as a difference shows it."""
-    if isinstance(value, Decimal):
-        return format(value.normalize(), "f")
-    return value.isoformat() if isinstance(value, datetime) else as_text(value)
+    """Clear the confirmed columns. The line is not saved."""
+    line.package_id = ""
+    for column in CONFIRMED_COLUMNS.values():
+        setattr(line, column, None)

@@ -10,19 +10,18 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from orders.amounts import TOTAL, approved_shown, deal_amounts
+from orders.amounts import approved_shown, deal_amounts
 from orders.booking import deal_adopt
 from orders.changes.open_changes import cancels_all
-from orders.changes.proof import record_of
-from orders.confirmation import MAX_IDENTITY
-from orders.departures import departures_told, uncounted
+from orders.confirmation import stated_amount
 from orders.following import LATE, OVER, bought_by, holder_of, named_to, twice
-from orders.matching import packages_of
 from orders.models import CONFIRMED, LIVE, Deal, DealStatus
 from orders.questions import NOT_KNOWN, deal_question, not_counted
 from orders.rooms import BEYOND, LEFT_AFTER, budget_after
 from orders.seller_state import deal_take
 from orders.services import deal_cancel_at_seller, deal_locked
+from orders.terms.matching import packages_of
+from orders.terms.stated import MAX_IDENTITY, TOTAL, answer_as_record
 from tasks_app import clock
 from tasks_app.adcp.values import identity_of
 from tasks_app.approvals.kinds import Effect, Outcome
@@ -120,7 +119,7 @@ def _why_not_terms(conflict: Conflict, deal: Deal) -> str:
         return "It is about a cancellation: what the seller holds is read from it again."
     if deal.status not in CONFIRMED:
         return f"{deal.reference} is {deal.status}: there is nothing left to be compared with it."
-    told = record_of(conflict.second["value"])
+    told = answer_as_record(conflict.second["value"])
     stated = packages_of(told) or told.get(TOTAL) is not None
     return "" if stated or deal.status in LIVE else "What came second states no terms to be compared."
 
@@ -170,11 +169,11 @@ def _asks(conflict: Conflict, question: Question) -> Question:
 def _second_comes_to(conflict: Conflict, deal: Deal) -> tuple[Decimal | None, dict[str, Any]]:
     """What came second brings the deal to, None where that cannot be counted, and that as evidence."""
     another = second_buy(conflict) != deal.media_buy_id
-    told = departures_told(deal, record_of(conflict.second["value"]), whole=another)
-    unknown = uncounted([*told.found, *deal.accepted])
+    record = answer_as_record(conflict.second["value"])
+    stated, unknown = stated_amount(deal, record, whole=another)
     if unknown:
         return None, {"second_gross": NOT_KNOWN, **not_counted(unknown)}
-    gross = deal_amounts(deal).approved if told.gross is None else told.gross
+    gross = deal_amounts(deal).approved if stated is None else stated
     return gross, {"second_gross": gross, **budget_after(deal, gross)}
 
 
@@ -250,7 +249,7 @@ def _take(conflict: Conflict, approval: Approval, outcome: Outcome) -> None:
         return
     value: dict[str, Any] = conflict.second["value"]
     if named == deal.media_buy_id:
-        deal_take(deal_id=deal.pk, buy=record_of(value), told_at=conflict.at)
+        deal_take(deal_id=deal.pk, buy=answer_as_record(value), told_at=conflict.at)
         return
     deal_adopt(lost=deal, operation=conflict.operation, actor=outcome.actor, approval=approval, result=value)
     if deal.status in CONFIRMED and deal.media_buy_id:

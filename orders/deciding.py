@@ -34,12 +34,10 @@ def booking_effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effe
 
 
 def change_effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:
-    """The same of questions whether to send a change: a cancellation goes on whatever the account, and of one
-    whose dates have passed nothing is sent."""
-    sends = [one for one in asked if "passed" not in one.evidence]
-    deals = _deals(sends)
-    tried = _tried([one.evidence["operation_id"] for one in sends if one.subject_id in deals])
-    found = {one.pk: _changing(one, deals[one.subject_id], tried) for one in sends if one.subject_id in deals}
+    """The same of questions whether to send a change: a cancellation goes on whatever the account."""
+    deals = _deals(asked)
+    tried = _tried([one.evidence["operation_id"] for one in asked if one.subject_id in deals])
+    found = {one.pk: _changing(one, deals[one.subject_id], tried) for one in asked if one.subject_id in deals}
     return {pk: {"approve": effect} for pk, effect in found.items() if effect is not None}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from orders.amounts import approved_shown, deal_amounts, line_budget, line_units, unstated
+from orders.amounts import approved_shown, deal_amounts, unstated
 from orders.models import Deal, DealLine, DealStatus, lines_read_once
 from tasks_app import clock, money
 from tasks_app.adcp.values import parse_time
@@ -39,7 +39,7 @@ def deal_evidence(deal: Deal) -> dict[str, Any]:
             "start": deal.start_at,
             "end": deal.end_at,
             "zone": deal.zone,
-            "lines": [_line(deal, line) for line in deal.lines.all()],
+            "lines": [_line(line) for line in deal.lines.all()],
             "terms": as_text(deal.terms),
             "reasons": as_text(deal.reasons),
             **({"seller_amounts": silent} if silent else {}),
@@ -131,7 +131,7 @@ def _is_due(fee: Mapping[str, Any]) -> bool:
     return not (fee["free_until"] or str(fee["fee"]).startswith(NO_FEE))
 
 
-def _line(deal: Deal, line: DealLine) -> dict[str, Any]:
+def _line(line: DealLine) -> dict[str, Any]:
     return {
         "channel": line.channel,
         "product": line.product_name,
@@ -142,9 +142,9 @@ def _line(deal: Deal, line: DealLine) -> dict[str, Any]:
         "fixed": line.is_fixed,
         "ceiling": line.ceiling,
         "guaranteed": line.guaranteed,
-        "units": line_units(deal, line),
+        "units": line.units,
         "minimum": line.minimum,
-        "budget": line_budget(deal, line),
+        "budget": line.budget,
         "targeting": as_text(line.targeting),
         "forecast": as_text(line.forecast),
         "terms": as_text(line.terms),

@@ -180,12 +180,11 @@ def _accepted(stand: Stand) -> Answers:
 
 
 def _begun(stand: Stand) -> Answers:
-    """Nobody is asked yet what becomes of it."""
-    asks = Mover(who="A worker", does="asks people for new dates, or to call it off")
+    ends = Mover(who="A worker", does="ends it; then it can be copied with new dates")
     return Answers(
         waiting=f"{_not_sent(stand)}: {lowered(stand.begun)}.",
-        movers=(asks, *people(stand)),
-        otherwise="It is never bought with its dates as they are.",
+        movers=(ends, *people(stand)),
+        otherwise="Nothing is bought.",
     )
 
 

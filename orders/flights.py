@@ -1,14 +1,8 @@
-"""Whether a flight may still be bought as it stands: none that has begun, or is over, is; nor does a change
-leave anything without one, or a package outside of its media buy's, nor is a package bought so.
-
-The one place for these rules. The first is asked when a deal is put to people and when they decide, when it
-is booked, and last of all where a call would leave, whichever way led there (redating.py): then people are
-asked for new dates, or call it off.
-"""
+"""Rules of flights: none that has begun is bought, and packages run within their media buy's flight."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -20,7 +14,6 @@ from tasks_app.adcp.values import parse_time
 
 _Date = TypeVar("_Date", datetime, datetime | None)
 _NOTICE_DAYS = 2  # new dates are offered from the second day after today, so that people can decide
-_DATES, _DAY = ("start_time", "end_time"), timedelta(days=1)
 _NOT_WITHIN = "would not run within the media buy's flight: move both"
 BEGUN, OVER = "Its flight has begun", "Its flight is over"
 
@@ -82,21 +75,12 @@ def change_passed(deal: Deal, request: Mapping[str, Any]) -> str:
     return flight_passed(moved)
 
 
-def new_start(deal: Deal, shown: object = None) -> datetime:
-    """The first moment that people are offered: as they were `shown` it, while that is still ahead."""
-    said = parse_time(shown)
-    if said is not None and said > clock.now():
-        return said
-    return days.utc(days.start_of(days.today(deal.zone) + timedelta(days=_NOTICE_DAYS), deal.zone))
-
-
-def new_flight(deal: Deal, start: datetime) -> Flight:
-    """From `start` on: where the flight only has begun it ends as it would, else it has as many days."""
-    first = days.day_of(start, deal.zone)
-    if deal.end_at >= days.end_of(first, deal.zone):
-        return Flight(start=start, end=deal.end_at)
+def offered_flight(deal: Deal) -> Flight:
+    """Return the flight that a copy of the deal is offered: as many days, from the second day after today."""
+    first = max(days.today(deal.zone) + timedelta(days=_NOTICE_DAYS), days.day_of(deal.start_at, deal.zone))
     length = days.last_day(deal.end_at, deal.zone) - days.day_of(deal.start_at, deal.zone)
-    return Flight(start=start, end=days.end_of(first + length, deal.zone))
+    start = days.utc(days.start_of(first, deal.zone))
+    return Flight(start=start, end=days.utc(days.end_of(first + length, deal.zone)))
 
 
 def line_flight(line: Flight, before: Flight, after: Flight, zone: str) -> Flight:
@@ -110,46 +94,9 @@ def line_flight(line: Flight, before: Flight, after: Flight, zone: str) -> Fligh
     return Flight(start=start, end=end) if start < end else after
 
 
-def purchase_redated(request: Mapping[str, Any], deal: Deal, start: datetime) -> dict[str, Any]:
-    """create_media_buy for a new flight from `start` on."""
-    before, after = Flight(start=deal.start_at, end=deal.end_at), new_flight(deal, start)
-
-    def redated(named: Mapping[str, Any]) -> dict[str, Any]:
-        (said,) = _named({name: named.get(name) for name in _DATES})
-        own = Flight(start=said.start or before.start, end=said.end or before.end)
-        to = line_flight(own, before, after, deal.zone)
-        return _with(named, to)
-
-    return _each(request, redated)
-
-
-def change_redated(request: Mapping[str, Any], start: datetime, zone: str) -> dict[str, Any]:
-    """update_media_buy with what would come too soon moved to `start`, as many days long by the clocks of
-    `zone`."""
-
-    def redated(named: Mapping[str, Any]) -> dict[str, Any]:
-        (said,) = _named({name: named.get(name) for name in _DATES})
-        begins = said.start and max(said.start, start)
-        ends = said.end
-        if ends is not None and ends <= (begins or start):
-            ends = (
-                start
-                if said.start is None
-                else days.after(begins or start, _length(said.start, ends, zone), zone)
-            )
-        return _with(named, Named(start=begins, end=ends))
-
-    return _each(request, redated)
-
-
-def _length(start: datetime, end: datetime, zone: str) -> timedelta:
-    return max(days.between(start, end, zone), _DAY)
-
-
-def change_crossing(deal: Deal, *changes: Mapping[str, Any]) -> str:
-    """Why changes of a media buy, one after the other, would leave something of it without a flight; empty
-    where they do not."""
-    after = _flights_after(deal, changes)
+def change_crossing(deal: Deal, change: Mapping[str, Any]) -> str:
+    """Return why a change would leave something of a media buy without a flight, empty if it does not."""
+    after = _flights_after(deal, change)
     if _crosses(after.whole):
         return "the flight would end before it starts"
     crossed = [name for name, line in after.lines if _crosses(line)]
@@ -166,11 +113,13 @@ def package_problem(dates: Named, whole: Named) -> str:
 
 
 @lines_read_once
-def change_outside(deal: Deal, *changes: Mapping[str, Any]) -> str:
-    """Why the last of changes of a media buy, one after the other, would leave packages outside of its
-    flight; empty where it does not. By AdCP's package-request a package's dates fall within the media buy's;
-    one that runs with the media buy follows it."""
-    before, after = _flights_after(deal, changes[:-1]), _flights_after(deal, changes)
+def change_outside(deal: Deal, change: Mapping[str, Any]) -> str:
+    """Return why a change would leave packages outside of the media buy's flight, empty if it does not.
+
+    By AdCP's package-request a package's dates fall within the media buy's. One that runs with the media buy
+    follows it.
+    """
+    before, after = _flights_after(deal, {}), _flights_after(deal, change)
     now = zip(before.lines, after.lines, strict=True)
     touched = [line for was, line in now if line != was or after.whole != before.whole]
     outside = [name for name, line in touched if _is_outside(line, after.whole)]
@@ -178,12 +127,10 @@ def change_outside(deal: Deal, *changes: Mapping[str, Any]) -> str:
     return f"{named} {_NOT_WITHIN}" if outside else ""
 
 
-def flight_after(deal: Deal, *requests: Mapping[str, Any]) -> Flight:
-    """A deal's flight once `requests` (of its purchase or of changes), one after the other, hold."""
-    start, end = deal.start_at, deal.end_at
-    for request in requests:
-        start = parse_time(request.get("start_time")) or start
-        end = parse_time(request.get("end_time")) or end
+def flight_after(deal: Deal, request: Mapping[str, Any]) -> Flight:
+    """Return a deal's flight after a request (of its purchase or of a change)."""
+    start = parse_time(request.get("start_time")) or deal.start_at
+    end = parse_time(request.get("end_time")) or deal.end_at
     return Flight(start=start, end=end)
 
 
@@ -195,16 +142,21 @@ class _Flights:
     lines: tuple[tuple[str, Named], ...]
 
 
-def _flights_after(deal: Deal, changes: Sequence[Mapping[str, Any]]) -> _Flights:
+def _flights_after(deal: Deal, change: Mapping[str, Any]) -> _Flights:
     whole = Named(start=deal.start_at, end=deal.end_at)
-    lines = [(line.package_id, Named(start=line.start_at, end=line.end_at)) for line in deal.lines.all()]
-    for change in changes:
-        to, *named = _named(change)
-        packages = change.get("packages") or ()
-        own = {str(one.get("package_id")): dates for one, dates in zip(packages, named, strict=True)}
-        lines = [(name, _line_after(line, whole, to, own.get(name, _NOTHING))) for name, line in lines]
-        whole = Named(start=to.start or whole.start, end=to.end or whole.end)
-    return _Flights(whole=whole, lines=tuple(lines))
+    to, *named = _named(change)
+    packages = change.get("packages") or ()
+    own = {str(one.get("package_id")): dates for one, dates in zip(packages, named, strict=True)}
+    lines = [
+        (
+            line.package_id,
+            _line_after(
+                Named(start=line.start_at, end=line.end_at), whole, to, own.get(line.package_id, _NOTHING)
+            ),
+        )
+        for line in deal.lines.all()
+    ]
+    return _Flights(whole=Named(start=to.start or whole.start, end=to.end or whole.end), lines=tuple(lines))
 
 
 def _line_after(line: Named, whole: Named, to: Named, own: Named) -> Named:
@@ -226,27 +178,6 @@ def _is_outside(line: Named, whole: Named) -> bool:
 
 def _crosses(dates: Named) -> bool:
     return dates.start is not None and dates.end is not None and dates.start >= dates.end
-
-
-def dates_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The dates that a change names, and those of its packages by their ids."""
-    named = {name: request[name] for name in _DATES if request.get(name)}
-    packages = {str(one.get("package_id")): dates_of(one) for one in request.get("packages") or ()}
-    dated = {package: dates for package, dates in packages.items() if dates}
-    return {**named, **({"packages": dated} if dated else {})}
-
-
-def _each(
-    request: Mapping[str, Any], redated: Callable[[Mapping[str, Any]], dict[str, Any]]
-) -> dict[str, Any]:
-    packages = [redated(one) for one in request.get("packages") or ()]
-    return {**redated(request), **({"packages": packages} if packages else {})}
-
-
-def _with(named: Mapping[str, Any], to: Named) -> dict[str, Any]:
-    told = {"start_time": to.start, "end_time": to.end}
-    new = {name: at.isoformat() for name, at in told.items() if at is not None and named.get(name)}
-    return {**named, **new}
 
 
 def _named(request: Mapping[str, Any]) -> Iterator[Named]:

@@ -4,9 +4,9 @@ the same besides."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q
 
 from orders.models import CONFIRMED, Deal, DealStatus
 from tasks_app.adcp.types import BUY_GONE
@@ -27,15 +27,6 @@ def holder_of(deal: Deal, media_buy_id: str) -> Deal | None:
     named = Deal.objects.filter(seller=deal.seller_id, media_buy_id=media_buy_id).exclude(pk=deal.pk)
     holds = ~Q(status__in=OVER) | Q(follows=deal.pk, media_buy_status__in=BUY_GONE)
     return named.filter(holds).first() if media_buy_id else None
-
-
-def keepers_of(deals: Collection[uuid.UUID]) -> QuerySet[Deal]:
-    """The deals that were made of what was bought for one of those: they follow it, and bought nothing
-    themselves."""
-    own = Operation.objects.filter(
-        task_type="create_media_buy", subject_type="deal", subject_id=OuterRef("pk")
-    )
-    return Deal.objects.filter(~Exists(own), follows__in=deals)
 
 
 def named_to(deal: Deal, other: Deal) -> str:

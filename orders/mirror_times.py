@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from orders.last_words import Words
 from orders.models import Deal, DealMirror
 from tasks_app import clock
 
@@ -18,13 +17,10 @@ _AFTER_AN_EDGE = timedelta(minutes=1)
 _MOST_DOUBLINGS = 4
 
 
-def mirror_begin(
-    deal: Deal, *, stated_at: datetime | None, as_stated: Mapping[str, str], last_words: Words
-) -> None:
+def mirror_begin(deal: Deal, *, stated_at: datetime | None, as_stated: Mapping[str, str]) -> None:
     """Follow a media buy that was just confirmed, or found: its first reading is due next_proof_reading.
 
-    `stated_at`: the seller's own time of what it confirmed; `as_stated`: what nobody can read in it;
-    `last_words`: what people said in buying it that stands in no column.
+    `stated_at`: the seller's own time of what it confirmed; `as_stated`: what nobody can read in it.
     Called in a transaction that holds the deal's lock.
     """
     now = clock.now()
@@ -38,7 +34,6 @@ def mirror_begin(
             "asked_at": now,
             "stated_at": stated_at,
             "as_stated": dict(as_stated),
-            "last_words": dict(last_words),
         },
     )
 

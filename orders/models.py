@@ -79,13 +79,10 @@ class Deal(Stateful):
     creative_deadline = models.DateTimeField(null=True)
     confirmed_gross = models.DecimalField(max_digits=18, decimal_places=4, null=True)  # see orders/amounts.py
     as_of = models.DateTimeField(null=True)
-    # What departs from what counts as approved, until a person has decided on it.
+    # Where the seller states other terms than people approved, until they decide (orders/terms/compare.py).
     differences = models.JSONField(default=list)
     differs = models.BooleanField(default=False)
-    # What people accepted otherwise than it was ordered, and what the deal comes to by that; null: as
-    # ordered, 0: nobody has approved anything of it yet (orders/accepted.py).
-    accepted = models.JSONField(default=list)
-    accepted_gross = models.DecimalField(max_digits=18, decimal_places=4, null=True)
+    unapproved = models.BooleanField(default=False)  # adopted, and nobody has approved it yet
     # The transaction that inserted it; only that one may insert its lines (migrations/sql/deal_lines.sql).
     born_in = models.CharField(max_length=48, default="", editable=False)
 
@@ -206,7 +203,7 @@ def lines_read_once(
 
 
 class DealLine(models.Model):
-    """One package: what was approved, and beside it what the seller confirmed."""
+    """One package: its approved terms, each with a twin that the seller confirmed (orders/terms/terms.py)."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     deal = models.ForeignKey(Deal, on_delete=models.PROTECT, related_name="lines")
@@ -228,13 +225,19 @@ class DealLine(models.Model):
     targeting = models.JSONField(default=dict)
     forecast = models.JSONField(default=dict)
     terms = models.JSONField(default=dict)
+    paused = models.BooleanField(default=False)
+    canceled = models.BooleanField(default=False)
 
     package_id = models.CharField(max_length=255, blank=True)
+    confirmed_product_id = models.CharField(max_length=255, null=True)  # noqa: DJ001 (null: not stated)
+    confirmed_pricing_option_id = models.CharField(max_length=255, null=True)  # noqa: DJ001
     confirmed_budget = models.DecimalField(max_digits=18, decimal_places=4, null=True)
     confirmed_rate = models.DecimalField(max_digits=18, decimal_places=6, null=True)
     confirmed_start_at = models.DateTimeField(null=True)
     confirmed_end_at = models.DateTimeField(null=True)
     confirmed_targeting = models.JSONField(null=True)
+    confirmed_paused = models.BooleanField(null=True)
+    confirmed_canceled = models.BooleanField(null=True)
 
     class Meta:
         ordering = ["deal", "position"]
@@ -271,11 +274,6 @@ class DealMirror(models.Model):
     asked_at = models.DateTimeField(null=True)
     stated_at = models.DateTimeField(null=True)
     read_at = models.DateTimeField(null=True)
-    # What the seller shows already of changes on their way, as differences that nobody is asked about.
-    awaited = models.JSONField(default=list)
-    # What people last said, in buying it and by changes that count, of what stands in no
-    # column: by package (empty: the whole media buy; one without a name yet: its line's id), then by field.
-    last_words = models.JSONField(default=dict)
     # Readings in a row, asked for after the newest answer, that tell of a state before it: how many, when the
     # latest was asked for, and its revision.
     older_reads = models.PositiveSmallIntegerField(default=0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from orders.amounts import UNAPPROVED, gross, is_unapproved
+from orders.amounts import gross
 from orders.changes.open_changes import reserved_by_deal
 from orders.flights import Flight as Whole
 from orders.models import (
@@ -60,10 +60,10 @@ def deal_facts(
 def _is_first(deal: Deal) -> bool:
     """Whether the team has ordered nothing from this seller yet, but for the deal itself until it is booked;
     what was adopted counts once it is approved."""
-    if deal.status in CONFIRMED and not is_unapproved(deal):
+    if deal.status in CONFIRMED and not deal.unapproved:
         return False
     ordered = Deal.objects.filter(team=deal.team_id, seller=deal.seller_id, status__in=_ORDERED)
-    return not ordered.exclude(pk=deal.pk).exclude(differences__contains=[{"field": UNAPPROVED}]).exists()
+    return not ordered.exclude(pk=deal.pk).filter(unapproved=False).exists()
 
 
 def _categories(deal: Deal) -> Iterator[str]:

@@ -9,23 +9,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from orders.accepted import departures_known
-from orders.amounts import (
-    BUDGET,
-    PACKAGE,
-    TOTAL,
-    departs_by,
-    is_unapproved,
-    line_amounts,
-    line_units,
-    ran_uncounted,
-    unstated,
-)
-from orders.confirmation import differences
-from orders.departures import BEYOND, CURRENCY, MANY, STATED
+from orders.amounts import departs_by, line_amounts, ran_uncounted, unstated
 from orders.models import CONFIRMED, UNDECIDED, Deal, DealLine, DealMirror, DealStatus
 from orders.questions import DIFFERENT
 from orders.selectors import DealRows, deal_names
+from orders.terms.compare import CURRENCY, PACKAGE
 from tasks_app import days
 from tasks_app.approvals.models import Approval, ApprovalStatus, Decision
 from tasks_app.desk import terms, text
@@ -46,7 +34,7 @@ _OWN_GLYPHS = {S.FAILED: "failed", S.CANCELLED: "stopped", S.EXPIRED: "stopped"}
 
 @dataclass(frozen=True, kw_only=True)
 class LineRow:
-    """One package: what was approved, or accepted since, beside what the seller confirmed. `other` are whole
+    """One package: what was approved, beside what the seller confirmed. `other` are whole
     sentences, `budget_change` the money ("−3,500.00, −5.7 %"); amounts in the deal's currency."""
 
     line: DealLine
@@ -99,7 +87,7 @@ class DealGroup:
     @property
     def unapproved(self) -> bool:
         """Adopted, and nobody has approved it yet."""
-        return is_unapproved(self.deal)
+        return self.deal.unapproved
 
     @property
     def unconfirmed(self) -> str:
@@ -115,8 +103,9 @@ def deal_group(deal: Deal, rows: DealRows, decisions: Mapping[uuid.UUID, Sequenc
     purchase = rows.purchase(deal)
     found = tuple(_line_row(deal, line, purchase) for line in lines)
     gross = rows.gross.get(deal.pk)
-    departs = bool(deal.accepted) or is_unapproved(deal) or any(row.differs for row in found)
-    asked = _asked_about(deal, rows) if departs else None
+    asked = _asked_about(deal, rows)
+    if asked is not None and not (deal.differences or asked.status == ApprovalStatus.APPROVED):
+        asked = None  # the seller took it back
     return DealGroup(
         deal=deal,
         link=link_to(Deal, deal.pk),
@@ -161,25 +150,21 @@ def departure_sentences(group: DealGroup) -> list[str]:
         if row.budget_change and row.line.confirmed_budget is not None:
             said.append(f"{where}{_budget_words(row.approved, row.line.confirmed_budget, deal.currency)}")
         said += [f"{where}{other}" for other in row.other]
-    for found in deal.differences or deal.accepted:
-        if found["field"] == BUDGET and not deal.differences:
-            where = f"{found['product']}: " if many else ""
-            before, after = (decimal_of(found[side]) or Decimal(0) for side in ("approved", "confirmed"))
-            said.append(f"{where}{_budget_words(before, after, deal.currency)}")
-        elif found["field"] == TOTAL:
-            amounts = [_amount_stated(found[side], deal.currency) for side in ("confirmed", "approved")]
-            said.append(f"in all {' for '.join(amounts)}")
-        elif found["field"] == CURRENCY:
+    for found in deal.differences:
+        if found["field"] == CURRENCY:
             said.append(f"in {found['confirmed']}, not {found['approved']}")
         elif found["field"] == PACKAGE:
             amount = _amount_stated(found["confirmed"], deal.currency)
-            which = f"{found['product']} packages" if MANY in found else f"package {found['product']}"
-            said.append(f"{which} for {amount}, which nobody ordered")
-        elif found["field"] == BEYOND:
-            said.append(f"packages {found['confirmed']}")
-        elif found["line"] == 0 and found["field"] in STATED:
-            said.append(f"{found['field'].replace('_', ' ')} {found['confirmed']}, not {found['approved']}")
+            said.append(f"package {found['product']} for {amount}, which nobody ordered")
+        elif found["line"] == 0:
+            said.append(_other_words(found))
     return said
+
+
+def _other_words(found: Mapping[str, Any]) -> str:
+    """impressions 900, not 1000."""
+    approved = f", not {found['approved']}" if found["approved"] else ""
+    return f"{found['field'].replace('_', ' ')} {found['confirmed']}{approved}"
 
 
 def _budget_words(approved: Decimal, confirmed: Decimal, currency: str) -> str:
@@ -201,7 +186,7 @@ def group_change(group: DealGroup) -> str:
 def departure_words(lines: Sequence[DealLine], deal: Deal, ordered: Decimal) -> str:
     """with 3,500.00 less and a later start; empty where it was booked as approved. `ordered`: what all its
     packages come to, those among `lines` or not."""
-    fields = {found["field"] for found in differences(deal, lines)}
+    fields = {found["field"] for found in deal.differences if "unreadable" not in found}
     changed = departs_by(deal, ordered)
     said = []
     if changed:
@@ -302,7 +287,6 @@ def _asked_about(deal: Deal, rows: DealRows) -> Approval | None:
 
 
 def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow:
-    fields = {found["field"] for found in differences(deal, [line])}
     approved = line_amounts(deal, line).approved
     departs = any(found["line"] == line.position for found in deal.differences)
     glyph, word = _line_state(deal, departs, purchase)
@@ -311,15 +295,15 @@ def _line_row(deal: Deal, line: DealLine, purchase: Operation | None) -> LineRow
         approved=approved,
         rate=_rate(line.rate, deal.currency),
         basis=terms.rate_basis(line.pricing_model, line.is_fixed),
-        units=_units(deal, line),
+        units=_units(line),
         glyph=glyph,
         word=word,
         flight=_flight(line.start_at, line.end_at, deal.zone),
         flight_confirmed=_confirmed_flight(deal, line),
         budget_change=change_words(approved, line.confirmed_budget, deal.currency)
-        if line.confirmed_budget is not None and not is_unapproved(deal)
+        if line.confirmed_budget is not None and not deal.unapproved
         else "",
-        other=tuple(_departures(deal, line, fields)),
+        other=tuple(_departures(deal, line)),
     )
 
 
@@ -335,19 +319,25 @@ def _line_state(deal: Deal, departs: bool, purchase: Operation | None) -> tuple[
     return face(deal.status)
 
 
-def _departures(deal: Deal, line: DealLine, fields: Collection[str]) -> Iterable[str]:
-    if "start" in fields:
-        yield f"starts {_not(line.confirmed_start_at, line.start_at, 'start', deal.zone)}"
-    if "end" in fields:
-        yield f"ends {_not(line.confirmed_end_at, line.end_at, 'end', deal.zone)}"
-    if "rate" in fields:
-        yield f"rate {_rate(line.confirmed_rate, deal.currency)}, not {_rate(line.rate, deal.currency)}"
-    if "targeting" in fields:
-        confirmed = terms.targeting(line.confirmed_targeting) or "none"
-        yield f"targeting {confirmed}, not {terms.targeting(line.targeting)}"
-    for found in departures_known(deal).values():
-        if found["line"] == line.position and found["field"] in STATED:
-            yield f"{found['field'].replace('_', ' ')} {found['confirmed']}, not {found['approved']}"
+def _departures(deal: Deal, line: DealLine) -> Iterable[str]:
+    for found in deal.differences:
+        field = found["field"]
+        if found["line"] != line.position or (field == "budget" and "unreadable" not in found):
+            continue
+        if "unreadable" in found or field in ("product_id", "pricing_option_id"):
+            yield _other_words(found)
+        elif field == "start":
+            yield f"starts {_not(line.confirmed_start_at, line.start_at, 'start', deal.zone)}"
+        elif field == "end":
+            yield f"ends {_not(line.confirmed_end_at, line.end_at, 'end', deal.zone)}"
+        elif field == "rate":
+            yield f"rate {_rate(line.confirmed_rate, deal.currency)}, not {_rate(line.rate, deal.currency)}"
+        elif field == "targeting":
+            confirmed = terms.targeting(line.confirmed_targeting) or "none"
+            yield f"targeting {confirmed}, not {terms.targeting(line.targeting) or 'none'}"
+        elif field in ("paused", "canceled"):
+            word = {"paused": "paused", "canceled": "cancelled"}[field]
+            yield word if found["confirmed"] == "yes" else f"not {word}"
 
 
 def _not(confirmed: datetime | None, approved: datetime, name: str, zone: str) -> str:
@@ -402,8 +392,8 @@ def _short(day: date) -> str:
     return f"{day.day}{text.SPACE}{day:%b}"
 
 
-def _units(deal: Deal, line: DealLine) -> str:
-    word, units = terms.units_word(line.pricing_model), line_units(deal, line)
+def _units(line: DealLine) -> str:
+    word, units = terms.units_word(line.pricing_model), line.units
     if units is None or not word:
         return ""
     return f"{text.number(units, 1 if line.pricing_model == 'cpp' else 0)} {word}"

@@ -5,19 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
 
-from orders.accepted import decided_by, key_of
 from orders.amounts import deal_amounts
 from orders.changes.open_changes import is_rejected_buy_being_cancelled
-from orders.departures import departures_told, uncounted
+from orders.confirmation import stated_amount
 from orders.evidence import MOVING, deal_evidence
-from orders.flights import Flight, deal_passed, new_flight, new_start
+from orders.flights import Flight
 from orders.following import DIFFERENT, LATE, OVER, TWICE, bought_by, twice, twice_bought, twice_kept
 from orders.models import UNDECIDED, Deal, lines_read_once
 from orders.po_numbers import number_warning
@@ -25,20 +24,22 @@ from orders.policy_facts import deal_facts
 from orders.rooms import LEFT_AFTER, budget_after
 from orders.sent import purchase_sent
 from orders.services import deal_locked, purchases_of
-from tasks_app import money
+from orders.terms.compare import unreadable_values
+from tasks_app import clock, money
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question, is_as_shown
 from tasks_app.approvals.services import approval_open
 from tasks_app.approvals.subjects import questions_withdraw
 from tasks_app.lifecycle.transitions import Who, exact
-from tasks_app.money import decimal_of
-from tasks_app.operations.models import Operation, OperationStatus
-from tasks_app.operations.pauses import request_let_go
+from tasks_app.notifications.models import Notification
+from tasks_app.notifications.services import About as Told
+from tasks_app.notifications.services import notify
+from tasks_app.operations.models import Operation
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.setting_off import About, reach_register, set_off_register
 
 DEAL = "deal"
-FLIGHT = "flight_begun"
+_HOUR = timedelta(hours=1)
 NOT_KNOWN = "not known"  # what a media buy comes to, of which its seller states what cannot be counted
 
 
@@ -95,24 +96,19 @@ def deal_question(
 
 
 def ask_deal(deal: Deal, *, instead_of: Approval | None = None, opened_by: Who = SYSTEM) -> Approval:
-    """Ask people whether to book a deal; if its flight has begun, ask for new dates first.
+    """Ask people whether to book a deal.
 
     Args:
         deal: The deal.
         instead_of: What they approved before the deal changed.
         opened_by: Who acted.
     """
-    return _put(deal, replace(undecided_question(deal), instead_of=instead_of), opened_by)
+    return _put(deal, replace(booking_question(deal), instead_of=instead_of), opened_by)
 
 
 def withdraw_booking_question(deal: Deal, reason: str) -> None:
     """Nobody needs to say any more whether a deal is booked."""
-    questions_withdraw("deal", deal.pk, kinds=(DEAL, FLIGHT), reason=reason)
-
-
-def ask_flight(deal: Deal) -> Approval:
-    """Ask people for new dates, or to call it off: the deal's flight has begun, or is over."""
-    return _put(deal, flight_question(deal))
+    questions_withdraw("deal", deal.pk, kinds=(DEAL,), reason=reason)
 
 
 @transaction.atomic
@@ -121,12 +117,6 @@ def ask_undecided(deal_id: uuid.UUID) -> Approval | None:
     held still: what is decided at this moment is not asked again."""
     deal = deal_locked(deal_id)
     return ask_deal(deal) if deal.status in UNDECIDED else None
-
-
-@lines_read_once
-def undecided_question(deal: Deal) -> Question:
-    """What is asked about a deal now: whether to book it; once its flight has begun, for new dates."""
-    return flight_question(deal) if deal_passed(deal) else booking_question(deal)
 
 
 @lines_read_once
@@ -148,22 +138,6 @@ def booking_question(deal: Deal) -> Question:
     return replace(question, due_at=deal.start_at)
 
 
-@lines_read_once
-def flight_question(deal: Deal, shown: object = None) -> Question:
-    """What to do with a deal whose flight has begun, as it would be asked now. `shown`: the new start that
-    people were offered."""
-    start = new_start(deal, shown)
-    offered = {"passed": deal_passed(deal), "new_start": start, "new_end": new_flight(deal, start).end}
-    return deal_question(
-        deal,
-        kind=FLIGHT,
-        title=f"New dates for {deal.reference} with {deal.seller}, or call it off?",
-        evidence=exact({**deal_evidence(deal), **offered}),
-        policy="A flight that has begun, or is over, is not bought as it was",
-        amount=deal_amounts(deal).approved,
-    )
-
-
 def ask_booked_differently(deal: Deal) -> Approval:
     """Ask people whether what the seller booked will do; who asked for the deal does not decide."""
     return _put(deal, difference_question(deal))
@@ -175,67 +149,56 @@ def ask_about_differences(deal: Deal) -> None:
         ask_booked_differently(deal)
 
 
-def still_asked(deal: Deal) -> bool:
-    """Whether the open question about what a seller booked does for what it says now: it shows the same
-    things beside the same approved amount, for as much or more. Asking anew would tell people nothing,
-    however often the seller says one thing and then the other; who decides where it says something else than
-    shown is refused, and asked what holds then. What cannot be counted is asked anew."""
-    asked, now = _different(deal).filter(status=ApprovalStatus.OPEN).first(), difference_question(deal)
-    if asked is None or asked.amount is None or now.amount is None or now.amount > asked.amount:
-        return False
-    shown, evidence = asked.evidence, exact(now.evidence)
-    things = {key_of(one) for one in shown["differences"]} == {key_of(one) for one in deal.differences}
-    return things and decimal_of(shown["gross"]) == decimal_of(evidence["gross"])
+def review_difference(deal: Deal, *, at_once: bool = False) -> None:
+    """Ask people about a deal's differences; withdraw a question that shows other ones.
+
+    A question is replaced at most once an hour, except `at_once`. Whoever decides on one that shows other
+    differences is refused and asked anew. While the seller is asked to cancel what people rejected, nobody is
+    asked.
+    """
+    about = Approval.objects.filter(kind=DIFFERENT, subject_type="deal", subject_id=deal.pk)
+    latest = about.order_by("-pk").first()
+    is_open = latest is not None and latest.status == ApprovalStatus.OPEN
+    if not deal.differences or is_rejected_buy_being_cancelled(deal):
+        if is_open:
+            _withdraw_difference(deal)
+        return
+    if latest is not None:
+        is_undecided = latest.status in (ApprovalStatus.OPEN, ApprovalStatus.VOIDED)
+        stands = latest.status in (ApprovalStatus.OPEN, ApprovalStatus.REJECTED)
+        if stands and is_as_shown(latest, difference_question(deal)):
+            return
+        if is_undecided and not at_once and clock.now() < latest.created_at + _HOUR:
+            return
+    if is_open:
+        _withdraw_difference(deal)
+    ask_booked_differently(deal)
 
 
-def comes_and_goes(deal: Deal) -> bool:
-    """Whether the open question about what a seller booked was asked before, word for word: a seller that
-    takes that back, and says it again, takes it back for good once two records in a row say so."""
-    about = _different(deal)
-    asked = about.filter(status=ApprovalStatus.OPEN).values_list("evidence_digest", flat=True).first()
-    closed = about.exclude(status=ApprovalStatus.OPEN)
-    return asked is not None and closed.filter(evidence_digest=asked).exists()
-
-
-def accepted_before(deal: Deal) -> Approval | None:
-    """The decision that accepted all that a seller does otherwise now: the last there is, on the same deal
-    and for the same amount. None where that is more than counts as approved: what its seller took back may
-    have been spent since; and where people have changed since what departs."""
-    undecided = (ApprovalStatus.OPEN, ApprovalStatus.VOIDED)
-    last, now = (
-        _different(deal).exclude(status__in=undecided).order_by("-id").first(),
-        difference_question(deal),
+def ask_about_unshown_change(deal: Deal) -> None:
+    """Ask people about what the seller holds instead of a change; tell them if it states nothing of that."""
+    if deal.differences:
+        review_difference(deal, at_once=True)
+        return
+    notify(
+        kind="change_not_shown",
+        title=f"{deal.seller} does not show the change of {deal.reference}",
+        body="The change was sent, and the seller does not state whether it was made: ask the seller.",
+        level=Notification.Level.WARNING,
+        about=Told(type="deal", id=deal.pk),
+        team=deal.team,
+        key=f"change_not_shown:{deal.pk}:{deal.version}",
     )
-    if last is None or last.status != ApprovalStatus.APPROVED or now.amount is None:
-        return None
-    if _is_changed_since(deal, last):
-        return None
-    return last if now.amount <= deal_amounts(deal).approved and is_as_shown(last, now) else None
 
 
-def _is_changed_since(deal: Deal, accepted: Approval) -> bool:
-    """Whether a change that decides some of what departs now was sent after people had accepted that."""
-    changes = Operation.objects.filter(
-        subject_type="deal",
-        subject_id=deal.pk,
-        task_type="update_media_buy",
-        status=OperationStatus.COMPLETED,
-        sent_at__gt=accepted.status_since,
-    )
-    lines, departing = list(deal.lines.all()), {(one["line"], one["field"]) for one in deal.differences}
-    return any(decided_by(deal, lines, request_let_go(one, left=True)) & departing for one in changes)
-
-
-def _different(deal: Deal) -> QuerySet[Approval]:
-    """All that was ever asked about what a deal's seller booked."""
-    return Approval.objects.filter(kind=DIFFERENT, subject_type="deal", subject_id=deal.pk)
+def _withdraw_difference(deal: Deal) -> None:
+    questions_withdraw("deal", deal.pk, kinds=(DIFFERENT,), reason="The seller says something else now")
 
 
 @lines_read_once
 def difference_question(deal: Deal) -> Question:
-    """Whether what the seller booked will do, as it would be asked now; for no amount where it states what
-    cannot be counted."""
-    amounts, unknown = deal_amounts(deal), uncounted([*deal.differences, *deal.accepted])
+    """Return what is asked about the differences now. It has no amount if one cannot be read."""
+    amounts, unknown = deal_amounts(deal), unreadable_values(deal.differences)
     stated = amounts.committed if amounts.confirmed is None else amounts.confirmed
     return deal_question(
         deal,
@@ -253,6 +216,11 @@ def difference_question(deal: Deal) -> Question:
         amount=None if unknown else stated,
         approved=amounts.approved,
     )
+
+
+def known_amount(deal: Deal, amount: Decimal) -> Decimal | None:
+    """Return an amount that follows from what a deal's seller states, None if that cannot be read."""
+    return None if unreadable_values(deal.differences) else amount
 
 
 def gross_shown(deal: Deal, amount: Decimal | None) -> str:
@@ -274,15 +242,15 @@ def late_asked(deal: Deal) -> Approval | None:
 
 def late_question(deal: Deal, operation: Operation) -> Question:
     """Return what would be asked now about a late purchase."""
-    told, approved = departures_told(deal, operation.result or {}), deal_amounts(deal).approved
-    unknown = uncounted([*told.found, *deal.accepted])
-    gross = approved if told.gross is None else told.gross
+    stated, unknown = stated_amount(deal, operation.result or {})
+    approved = deal_amounts(deal).approved
+    gross = approved if stated is None else stated
     again = twice(deal, bought_by(operation))
     is_late = operation.overdue_at is not None or deal.status in OVER
     late = {
         **_twice(again),
         **number_warning(deal, operation),
-        "confirmed_gross": NOT_KNOWN if unknown else told.gross,
+        "confirmed_gross": NOT_KNOWN if unknown else stated,
         **not_counted(unknown),
         **({} if unknown else budget_after(deal, gross)),
         "operation": operation.reference,

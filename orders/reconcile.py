@@ -20,10 +20,10 @@ from typing import Any, get_args
 from asgiref.sync import async_to_sync
 from django.db.models import Q
 
-from orders.matching import is_cancelled, packages_of
 from orders.models import LIVE, Deal, DealLine, DealStatus
 from orders.questions import late_asked
 from orders.seller_state import deal_follow
+from orders.terms.matching import is_cancelled, packages_of
 from tasks_app import clock
 from tasks_app.adcp.account_keys import account_stated
 from tasks_app.adcp.requests import MediaBuyStatus

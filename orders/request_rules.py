@@ -14,7 +14,6 @@ from decimal import Decimal
 
 from django.db.models import Q, QuerySet
 
-from orders.amounts import line_budget
 from orders.ask import AskRefusedError, is_in_reach, refuse
 from orders.flights import Named, package_problem
 from orders.models import Deal, DealLine
@@ -175,7 +174,7 @@ def flat_problem(package: requests.PackageRequest, sold: Sold, currency: str) ->
 
 def flat_change_problem(deal: Deal, line: DealLine, package: requests.PackageUpdate) -> str:
     """The same of a package that is bought: it costs what it costs."""
-    if line.pricing_model != FLAT_RATE or package.budget in (None, line_budget(deal, line)):
+    if line.pricing_model != FLAT_RATE or package.budget in (None, line.budget):
         return ""
     return FLAT_WHOLE
 

@@ -26,17 +26,20 @@ TABLES: dict[str, May] = {
         update="what the seller confirmed, beside what was approved",
         columns=(
             "package_id",
+            "confirmed_product_id",
+            "confirmed_pricing_option_id",
             "confirmed_budget",
             "confirmed_rate",
             "confirmed_start_at",
             "confirmed_end_at",
             "confirmed_targeting",
+            "confirmed_paused",
+            "confirmed_canceled",
         ),
     ),
     "orders_dealmirror": May(
         insert="a media buy is read again and again",
-        update="when, and how it went; what its seller shows of changes, and what people last said in buying "
-        "and changing it that stands in no column, by which departures are judged",
+        update="when, and how it went",
     ),
     "orders_change": May(
         insert="a change of a media buy is asked for",

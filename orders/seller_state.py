@@ -2,9 +2,9 @@
 
 An older snapshot never overwrites a newer one; what a seller keeps saying of an older state whenever it is
 read is believed in the end: it was restored from a backup, or had misspoken. The buy's own status
-(get_media_buys) moves the deal; what the reply to a task says of the buy is shown only. That it is over
-before its flight begins moves nothing: people are asked about it, as about any departure. Source: AdCP
-enums/media-buy-status, media-buy/get-media-buys.
+(get_media_buys) moves the deal; what the reply to a task says of the buy is shown only. A media buy that is
+"completed" before its flight begins moves nothing. Source: AdCP enums/media-buy-status,
+media-buy/get-media-buys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from orders.booking import compare, own
+from orders.booking import compare, without_foreign_id
 from orders.changes.open_changes import needs_proof_reading
 from orders.confirmation import is_ended_early, mirror, stated_at, values_unread
 from orders.lifetimes import late_gone
@@ -155,7 +155,7 @@ def _take(
     whole: bool = True,
 ) -> Deal:
     kept, _ = DealMirror.objects.get_or_create(deal=deal)
-    told = own(deal, mirror(buy, asked_at=asked_at))
+    told = without_foreign_id(deal, mirror(buy, asked_at=asked_at))
     if deal.media_buy_id and buy.get("media_buy_id") not in (None, deal.media_buy_id):
         return deal  # of another media buy
     fresh = _freshness(told, buy, asked_at)

@@ -16,6 +16,7 @@ from orders.accounts import account_named
 from orders.changes.open_changes import blocking_change, create_change, withdraw_unsent
 from orders.flights import deal_passed
 from orders.models import LIVE, Change, Deal, DealLine, DealStatus
+from orders.terms.terms import COLUMNS
 from tasks_app import clock, ids
 from tasks_app.adcp import requests
 from tasks_app.lifecycle.errors import StaleVersionError
@@ -41,7 +42,12 @@ from tasks_app.tracing import trace_id
 # Who moves a deal does it by one of these: they decide, call off, end its job or campaign, or steer.
 MOVE_DEALS = (DECIDE, CANCEL_DEAL, STEER_JOB, SUBMIT_CAMPAIGN, STEER_OPERATION)
 _UNSENT = OperationStatus.REQUESTED
-_APPROVED = ("budget", "units", "start_at", "end_at", "targeting")  # of a line, by people
+# The columns of a line that people approve, and those that a line begins with.
+_APPROVED = ("units", *COLUMNS.values())
+_NEW = (
+    *("position", "channel", "product_name", "pricing_model", "is_fixed", "guaranteed"),
+    *("package_id", "confirmed_budget"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,7 @@ class LineDraft:
     budget: Decimal
     minimum: Decimal | None
     units: Decimal | None
+    paused: bool = False
     targeting: dict[str, Any] = field(default_factory=dict)
     forecast: dict[str, Any] = field(default_factory=dict)
     terms: dict[str, Any] = field(default_factory=dict)
@@ -129,6 +136,12 @@ def deal_locked(deal_id: uuid.UUID) -> Deal:
     )
 
 
+def lock_deal_if_free(deal_id: uuid.UUID) -> Deal | None:
+    """Return the stored deal, locked until the caller's commit; None while somebody else holds it."""
+    rows = Deal.objects.select_related("seller", "team", "account", "advertiser")
+    return rows.select_for_update(of=("self",), no_key=True, skip_locked=True).filter(pk=deal_id).first()
+
+
 def deal_amended(
     deal: Deal,
     *,
@@ -136,22 +149,32 @@ def deal_amended(
     reason: str,
     lines: Iterable[DealLine] = (),
     gone: Iterable[DealLine] = (),
+    new: Iterable[DealLine] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write what is approved of a deal from now on: of its `lines` (budget, units, dates, targeting), without
-    those `gone`, and the deal's own `changes`, with an entry of its trail that tells both. In the transaction
-    that holds the deal. Raises StaleVersionError."""
-    told = [
-        {"id": str(line.pk), **{name: exact(getattr(line, name), floats=True) for name in _APPROVED}}
-        for line in lines
-    ]
+    """Write the approved terms of a deal, with an entry of its trail, in the transaction that holds the deal.
+
+    Args:
+        deal: The deal.
+        actor: Who acts.
+        reason: Why, for the trail.
+        lines: Lines with other terms than before.
+        gone: Lines that are deleted.
+        new: Lines that are added.
+        changes: Columns of the deal.
+
+    Raises:
+        StaleVersionError: Somebody else changed the deal meanwhile.
+    """
+    told = [_columns(line, _APPROVED) for line in lines]
     row = prepared_row(
-        "select fd_deal_amend(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        "select fd_deal_amend(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         [
             deal.pk,
             deal.version,
             recorded(told, floats=True),
             [line.pk for line in gone],
+            recorded([_columns(line, (*_NEW, *_APPROVED)) for line in new], floats=True),
             actor_key(actor),
             reason,
             recorded(dict(changes)) if changes else None,
@@ -165,6 +188,10 @@ def deal_amended(
     deal.version += 1
     for name, value in (changes or {}).items():
         setattr(deal, name, value)
+
+
+def _columns(line: DealLine, names: Iterable[str]) -> dict[str, Any]:
+    return {"id": str(line.pk), **{name: exact(getattr(line, name), floats=True) for name in names}}
 
 
 @transaction.atomic

@@ -20,7 +20,7 @@ from orders.conflicts import end_of
 from orders.flights import deal_passed, request_passed
 from orders.models import LIVE, UNDECIDED, Deal
 from orders.models import DealStatus as S
-from orders.questions import DEAL, DIFFERENT, FLIGHT, LATE
+from orders.questions import DEAL, DIFFERENT, LATE
 from orders.seller_state import SELLERS_WORDS, way
 from tasks_app.approvals.lapsing import waits_on
 from tasks_app.approvals.models import Approval
@@ -76,8 +76,8 @@ class Ground:
     what it bought; `in_campaign`: that is its campaign's. `purchase`: "unsent", to be sent "again" (it
     left and had no effect), "out" with the seller or "over", empty where there is none; `locked_out`: its
     seller wants other credentials before that; `stopped`: who stopped what is to be sent, and why, and
-    `blocker`: what else is in its way, beside gates and people; `begun`: that its flight has begun, which
-    nobody is asked about yet. `held`: the seller named its media buy; `ahead`: its
+    `blocker`: what else is in its way, beside gates and people; `begun`: that its flight has begun.
+    `held`: the seller named its media buy; `ahead`: its
     flight has still to begin, so that it cannot be over; `cancellable`: its cancellation may be asked for.
     `taken`: where people bring it who take what a seller said second. `account_awaited`: why its account has
     still to become active, `account_read`: its seller is asked now and then whether it is;
@@ -120,7 +120,7 @@ class Ground:
         """What comes of its purchase once a gate, or the kill switch, lets it go, as the end of a sentence;
         empty where it is sent then."""
         if self.begun:
-            return f"people are asked first, for {lowered(self.begun)}"
+            return f"it ends without being sent: {lowered(self.begun)}"
         if self.account_refused:
             return f"it ends without being sent: {self.account_refused}"
         awaited = f"it waits for its account: {self.account_awaited}" if self.account_awaited else ""
@@ -162,7 +162,7 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
         locked_out=purchase == "again" and bought is not None and bought.status == O.AUTH_REQUIRED,
         stopped=stops_shown().words(deal.team_id) if to_be_sent else "",
         blocker=blocker,
-        begun=_begun(deal, bought) if looked_at and all(one.kind != FLIGHT for one in questions) else "",
+        begun=_begun(deal, bought) if looked_at else "",
         taken=end_of(deal),
         held=bool(deal.media_buy_id),
         ahead=is_ended_early(deal, OVER_THERE),
@@ -202,22 +202,16 @@ def people(ground: Ground) -> tuple[Mover, ...]:
 
 
 _STEERS = Mover(right=STEER_OPERATION, does="ask the seller now, or stop waiting")
-# What an approver does about an undecided deal before it is accepted, by the kind of the question.
-_FIRST = {
-    DEAL: "",
-    FLIGHT: "takes new dates, for its flight has begun, and then ",
-}
 
 
 def _undecided(ground: Ground) -> Iterator[tuple[S, Way]]:
     call_off = f"a buyer withdraws it{_CAMPAIGN if ground.in_campaign else ''}"
-    kind = next((kind for kind in _FIRST if kind in ground.asked), "")
-    if kind:
-        question, first = ground.asked[kind], _FIRST[kind]
-        yield S.ACCEPTED, Way(words=f"When an approver {first}approves it{question.by}", asked=kind)
+    if DEAL in ground.asked:
+        question = ground.asked[DEAL]
+        yield S.ACCEPTED, Way(words=f"When an approver approves it{question.by}", asked=DEAL)
         if question.undecided:
-            yield S.EXPIRED, Way(words=f"When {question.undecided}", asked=kind)
-        yield S.CANCELLED, Way(words=f"When an approver rejects it{question.by}, or {call_off}", asked=kind)
+            yield S.EXPIRED, Way(words=f"When {question.undecided}", asked=DEAL)
+        yield S.CANCELLED, Way(words=f"When an approver rejects it{question.by}, or {call_off}", asked=DEAL)
         return
     if ground.job and ground.status == S.QUOTED:
         put = f"When {ground.job} has put it to people, and"
@@ -227,9 +221,6 @@ def _undecided(ground: Ground) -> Iterator[tuple[S, Way]]:
 
 
 def _accepted(ground: Ground) -> Iterator[tuple[S, Way]]:
-    if FLIGHT in ground.asked:
-        yield S.CANCELLED, _by_flight(ground)
-        return
     if not ground.job:
         return
     ends = ground.account_refused or (ground.ends.why if ground.ends else "")
@@ -240,9 +231,7 @@ def _accepted(ground: Ground) -> Iterator[tuple[S, Way]]:
     active = f" once the account is active ({ground.account_awaited})" if ground.account_awaited else ""
     goes_on = f"{ground.job} goes on{active}, for {ends}" if ends else ""
     if ground.begun:
-        goes_on = (
-            f"{ground.job} goes on and people, asked about its flight, let it end: {lowered(ground.begun)}"
-        )
+        goes_on = f"{ground.job} goes on: {lowered(ground.begun)}"
     refused = "an approver refuses it at the gate" if ground.gate else ""
     unsent = "" if goes_on or refused else "it cannot be sent"
     words = ", or ".join(filter(None, (refused, goes_on, unsent, ground.called_off)))
@@ -272,16 +261,7 @@ _LETS = {
 }
 
 
-def _by_flight(ground: Ground) -> Way:
-    words = "When an approver calls it off, or takes new dates for a deal in its place"
-    by = ground.asked[FLIGHT].by
-    return Way(words=f"{words},{by}" if by else words, asked=FLIGHT)
-
-
 def _booking(ground: Ground) -> Iterator[tuple[S, Way]]:
-    if FLIGHT in ground.asked:  # let go, and never sent: its flight had begun
-        yield S.CANCELLED, _by_flight(ground)
-        return
     late = LATE if LATE in ground.asked else ""
     if DEAL in ground.asked:  # not sent: it is not what people approved any more
         ends = ground.asked[DEAL].undecided
@@ -332,13 +312,10 @@ def _to_be_sent(ground: Ground) -> Iterator[tuple[S, Way]]:
 
 
 def _begun_unsent(ground: Ground) -> Iterator[tuple[S, Way]]:
-    """Its flight has begun: it is not sent as it is."""
-    asked = f"people, asked about its flight, let it end: {lowered(ground.begun)}"
-    if ground.purchase == "again":
-        yield S.FAILED, Way(words="When people give up waiting")
-    elif not (ground.stopped or ground.gate):
-        yield S.FAILED, Way(words="When its deadline passes before it comes up to be sent")
-    yield S.CANCELLED, Way(words=f"When {', or '.join(filter(None, (asked, ground.called_off)))}")
+    """Its flight has begun: it is not sent."""
+    yield S.FAILED, Way(words=f"When it comes up to be sent: {lowered(ground.begun)}")
+    if ground.called_off:
+        yield S.CANCELLED, Way(words=f"When {ground.called_off}")
 
 
 def _sent_once(ground: Ground, again: str) -> str:

@@ -14,7 +14,7 @@ from campaigns.models import Allocation, Campaign
 from campaigns.services import campaign_job
 from orders.api.selectors import deals_of
 from orders.api.serializers import DealSerializer
-from orders.questions import DEAL, DIFFERENT, FLIGHT, LATE
+from orders.questions import DEAL, DIFFERENT, LATE
 from tasks_app.api.base import StrictSerializer
 from tasks_app.api.serializers import (
     AskedNowSerializer,
@@ -25,7 +25,7 @@ from tasks_app.api.serializers import (
 )
 from tasks_app.approvals.models import ApprovalStatus
 
-KINDS_DECIDED = (DEAL, DIFFERENT, LATE, FLIGHT)
+KINDS_DECIDED = (DEAL, DIFFERENT, LATE)
 
 
 class ProblemSerializer(serializers.Serializer[dict[str, str]]):

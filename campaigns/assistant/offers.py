@@ -15,7 +15,6 @@ from campaigns.assistant.scoped_campaigns import (
 from campaigns.brief import RATE_BASES
 from campaigns.models import Campaign
 from campaigns.outcome import LEFT_OUT, LEFT_OUT_MORE
-from orders.amounts import line_budget
 from orders.assistant.channels import channel_fact
 from orders.assistant.scoped_deals import deal_amount, visible_deals
 from orders.models import Deal, DealLine
@@ -106,7 +105,7 @@ def _lowest_rate_sentence(lines: Iterable[_Line]) -> str:
 
 def _offer_row(offer: _Line) -> Row:
     deal, line = offer
-    budget, basis = line_budget(deal, line), terms.rate_basis(line.pricing_model, line.is_fixed)
+    budget, basis = line.budget, terms.rate_basis(line.pricing_model, line.is_fixed)
     is_known = line.pricing_model in RATE_BASES
     return {
         "Deal": deal.reference,

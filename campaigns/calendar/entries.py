@@ -42,7 +42,6 @@ _DAYS_OF_FLIGHTS = ("start", "end", "cancel")
 _HEAVY = (
     "reasons",
     "differences",
-    "accepted",
     "valid_actions",
     "seller__token",
     "seller__webhook_secret",

@@ -11,7 +11,7 @@ from decimal import Decimal
 from django.urls import reverse
 
 from campaigns.models import ENDED, Campaign, CampaignStatus
-from orders.amounts import approved, gross, is_unapproved
+from orders.amounts import approved, gross
 from orders.models import Deal
 from tasks_app import clock, ids
 from tasks_app.approvals.models import Decision
@@ -151,14 +151,20 @@ def departures(who: User) -> list[Departure]:
     """Deals that sellers booked otherwise than approved, until a person has decided; in one query."""
     rows = visible(Deal.objects.filter(differs=True), who).order_by("-pk").annotate(approved=approved())
     deals = rows.only(
-        "reference", "currency", "confirmed_gross", "differences", "seller__name", "advertiser__name"
+        "reference",
+        "currency",
+        "confirmed_gross",
+        "differences",
+        "unapproved",
+        "seller__name",
+        "advertiser__name",
     )
     return [
         Departure(
             deal=deal,
             link=link_to(Deal, deal.pk),
             fields=_fields(deal),
-            approved=None if is_unapproved(deal) else deal.approved,
+            approved=None if deal.unapproved else deal.approved,
             confirmed=deal.approved if deal.confirmed_gross is None else deal.confirmed_gross,
         )
         for deal in deals.select_related("seller", "advertiser")[:READ]

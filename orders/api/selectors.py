@@ -13,14 +13,13 @@ from orders.amounts import with_answered
 from orders.changes.send import CHANGE
 from orders.models import Deal
 from orders.presenters import unread_of
-from orders.questions import DEAL, FLIGHT
+from orders.questions import DEAL
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User
 from tasks_app.people.scope import visible
 
 _QUESTION = {"create_media_buy": DEAL, "update_media_buy": CHANGE}
-_OF_A_PURCHASE = (FLIGHT,)  # asked before, or in the place of, the deal itself
 # Never read for the API: our credentials, and the bytes that hold them.
 _HIDDEN = ("request_text", "webhook_token", "seller__token", "seller__webhook_secret")
 _LARGE = ("request", "result")
@@ -61,17 +60,15 @@ def behind(operations: Sequence[Operation]) -> dict[UUID, Behind]:
         return {}
     deals = Deal.objects.filter(pk__in=of_deals.values()).select_related("mirror")
     about = {deal.pk: deal for deal in deals.only("creative_deadline", "mirror__as_stated")}
-    kinds = (*_QUESTION.values(), *_OF_A_PURCHASE)
     asked = (
-        Approval.objects.filter(subject_type="deal", subject_id__in=of_deals.values(), kind__in=kinds)
+        Approval.objects.filter(
+            subject_type="deal", subject_id__in=of_deals.values(), kind__in=_QUESTION.values()
+        )
         .order_by("id")
         .values_list("kind", "subject_id", "evidence__operation_id", "id")
     )
     # The latest of each: one that was voided and asked anew has a successor.
-    latest = {
-        (DEAL if kind in _OF_A_PURCHASE else kind, named, deal_id): approval_id
-        for kind, deal_id, named, approval_id in asked
-    }
+    latest = {(kind, named, deal_id): approval_id for kind, deal_id, named, approval_id in asked}
     return {
         o.pk: Behind(
             approval_id=latest.get((*_question(o), of_deals[o.pk])),

@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from orders.amounts import approved_shown, confirmed_of, is_unapproved, line_amounts
+from orders.amounts import approved_shown, confirmed_of, line_amounts
 from orders.api.selectors import Behind
 from orders.models import Deal, DealLine
 from orders.presenters import unread_of
@@ -30,7 +30,7 @@ class LineSerializer(serializers.ModelSerializer[DealLine]):
 
     @shown_as_money
     def get_approved(self, line: DealLine) -> str | None:
-        return None if is_unapproved(line.deal) else exact(line_amounts(line.deal, line).approved)
+        return None if line.deal.unapproved else exact(line_amounts(line.deal, line).approved)
 
     @shown_as_money
     def get_committed(self, line: DealLine) -> str | None:
@@ -60,12 +60,16 @@ class LineSerializer(serializers.ModelSerializer[DealLine]):
             "targeting",
             "forecast",
             "terms",
+            "paused",
+            "canceled",
             "package_id",
             "confirmed_budget",
             "confirmed_rate",
             "confirmed_start_at",
             "confirmed_end_at",
             "confirmed_targeting",
+            "confirmed_paused",
+            "confirmed_canceled",
         ]
 
 
@@ -144,7 +148,6 @@ class DealDetailSerializer(DealSerializer):
             "followed_by",
             "lines",
             "differences",
-            "accepted",
             "terms",
             "reasons",
             "audit",

@@ -12,7 +12,7 @@ from django.db import transaction
 from pydantic import Field
 
 from orders.acts import ActRefusedError, deal_cancel_ask
-from orders.amounts import line_amounts, line_budget
+from orders.amounts import line_amounts
 from orders.ask import Ask, AskConflictError, AskRefusedError
 from orders.assistant.channels import channels_named
 from orders.assistant.scoped_deals import find_deal, visible_deals
@@ -212,7 +212,7 @@ def _package(deal: Deal, position: int) -> Package:
         raise ToolRefusedError(f"{deal.reference} has the packages {numbers}: say which one.")
     line = found[0]
     confirmed = line_amounts(deal, line).confirmed
-    return Package(deal=deal, line=line, budget=line_budget(deal, line) if confirmed is None else confirmed)
+    return Package(deal=deal, line=line, budget=line.budget if confirmed is None else confirmed)
 
 
 def _ends(user: User, wanted: MoveArguments) -> tuple[Package, Package]:

@@ -9,15 +9,11 @@ from typing import Any
 from pydantic import Field
 
 from orders.amounts import (
-    BUDGET,
     COMMITTED,
-    PACKAGE,
-    TOTAL,
     Amounts,
     approved_shown,
     confirmed_of,
     deal_amounts,
-    is_unapproved,
     line_amounts,
     ran_uncounted,
 )
@@ -32,6 +28,8 @@ from orders.assistant.scoped_deals import (
 from orders.changes.open_changes import reserved_by_deal
 from orders.models import UNDECIDED, Deal
 from orders.rooms import LEFT_AFTER, budget_after
+from orders.terms.compare import PACKAGE
+from orders.terms.stated import TOTAL
 from tasks_app.assistant.tools.answer_text import money, sentences, some_of, status_word
 from tasks_app.assistant.tools.facts import (
     MOST_ROWS,
@@ -51,7 +49,7 @@ from tasks_app.money import decimal_of
 from tasks_app.operations.conflict import Conflict
 from tasks_app.people.models import User
 
-_IN_MONEY = (BUDGET, PACKAGE, TOTAL)
+_IN_MONEY = ("budget", PACKAGE, TOTAL)
 
 
 class DealArguments(Arguments):
@@ -131,7 +129,7 @@ def _money_sentence(deal: Deal, amounts: Amounts) -> str:
     confirmed = "has confirmed no amount"
     if amounts.confirmed is not None:
         confirmed = f"confirms {money(amounts.confirmed, deal.currency)}"
-    if is_unapproved(deal):
+    if deal.unapproved:
         return f"Nobody has approved {named} yet: {committed} is committed; its seller {confirmed}."
     standing = f"{approved} is approved and {committed} is committed"
     return f"{named} is {status_word(deal.status)}: {standing}; its seller {confirmed}."

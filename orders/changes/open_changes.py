@@ -95,14 +95,6 @@ def is_rejected_buy_being_cancelled(deal: Deal) -> bool:
     return cancelling.exclude(operation__purpose__startswith=f"deal:{deal.pk}:change:").exists()
 
 
-def cancellation_differences(deal: Deal) -> list[dict[str, Any]]:
-    """Return the difference of a media buy that the seller said to have cancelled, and shows otherwise."""
-    if not deal.changes.filter(kind=Change.Kind.CANCELLATION, outcome=Change.Outcome.NOT_SHOWN).exists():
-        return []
-    stated = {"field": "canceled", "approved": "yes", "confirmed": "no"}
-    return [{"line": 0, "product": "The media buy", **stated}]
-
-
 def ended_changes(deal: Deal) -> QuerySet[Change]:
     """Return the open changes that a record of the media buy is to prove.
 

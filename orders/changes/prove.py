@@ -24,7 +24,6 @@ from orders.changes.open_changes import (
     close_changes_of_ended_deal,
     ended_changes,
 )
-from orders.changes.proof import is_canceled, record_of
 from orders.changes.send import is_change
 from orders.conflicts import second_buy
 from orders.following import bought_by
@@ -34,6 +33,7 @@ from orders.models import LIVE, Change, Deal, DealStatus
 from orders.running_on import is_gone
 from orders.seller_state import columns_if_newest, deal_refresh, is_outdated
 from orders.services import deal_locked, purchase_of, purchases_of
+from orders.terms.stated import answer_as_record, is_canceled
 from tasks_app import clock
 from tasks_app.lifecycle.transitions import note, transition
 from tasks_app.notifications.services import About, notify
@@ -150,7 +150,7 @@ def _close_not_shown(deal: Deal, change: Change) -> None:
     """No record of the media buy will show the change: people are asked about the differences."""
     apply_change(deal, change, Change.Outcome.NOT_SHOWN)
     compare(deal, {}, whole=False)
-    questions.ask_about_differences(deal)
+    questions.ask_about_unshown_change(deal)
 
 
 def _refused(deal: Deal, change: Change) -> None:
@@ -235,7 +235,7 @@ def _buy_of(operation: Operation) -> str:
 
 def answer_of(operation: Operation) -> dict[str, Any]:
     """Return the answer to a change as a record of the media buy."""
-    return record_of(operation.result or {})
+    return answer_as_record(operation.result or {})
 
 
 def is_own(deal: Deal, operation: Operation) -> bool:

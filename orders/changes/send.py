@@ -6,13 +6,11 @@ it.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -38,19 +36,15 @@ from orders.changes.open_changes import (
     withdraw_unsent,
 )
 from orders.deciding import change_effects
-from orders.departures import counted
 from orders.evidence import cancellation_evidence, cancellation_words, deal_evidence, held_there
 from orders.flights import (
     change_crossing,
     change_outside,
     change_passed,
-    change_redated,
-    dates_of,
     flight_after,
-    new_start,
 )
 from orders.models import Change, Deal, DealLine, DealStatus, lines_read_once
-from orders.questions import deal_question, gross_shown
+from orders.questions import deal_question, gross_shown, known_amount
 from orders.request_rules import budget_problem, dates_problems, flat_change_problem, reach_problem
 from orders.rooms import change_comes_to, room_problem, room_take
 from orders.sent import TECHNICAL, request_shown
@@ -62,8 +56,7 @@ from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question
 from tasks_app.approvals.services import DecisionRefusedError, approval_ended_by, approval_open, approval_void
 from tasks_app.lifecycle.errors import InvalidTransitionError
-from tasks_app.lifecycle.transitions import Who, allowed_transitions, exact
-from tasks_app.operations.corrections import as_asked
+from tasks_app.lifecycle.transitions import Who, allowed_transitions
 from tasks_app.operations.models import Operation, OperationStatus
 from tasks_app.operations.ordering import CHANGE as CHANGE_BUY
 from tasks_app.operations.ordering import (
@@ -83,7 +76,7 @@ from tasks_app.operations.services import (
     not_sent_again,
     operation_withdraw,
 )
-from tasks_app.people.actors import SYSTEM, actor_key, actor_user
+from tasks_app.people.actors import SYSTEM, actor_key
 from tasks_app.people.models import User
 from tasks_app.people.roles import DECIDE, SEND_OPERATION
 from tasks_app.people.scope import visible
@@ -122,11 +115,9 @@ def register() -> None:
             effects_for=_effects_for,
             effects_now=change_effects,
             sends=frozenset({"approve"}),
-            sends_unless=lambda evidence: "passed" in evidence,  # others are asked about first
             spends=True,
             outlives_job=True,
             wished=True,
-            decided_for=_decided_for,
         )
     )
     on_closed(_closed)
@@ -303,23 +294,11 @@ def change_put(deal: Deal, operation: Operation, opened_by: Who = SYSTEM) -> App
     return approval_open(question=question, requested_by=operation.requested_by, opened_by=opened_by)
 
 
-def change_passed_put(deal: Deal, operation: Operation) -> None:
-    """Put to people a change that was held because its dates have passed. Where the deal is over, or they are
-    asked about another one, it is given up, and who asked for it is told."""
-    if deal.status not in CHANGEABLE:
-        _give_up(operation, _UNCHANGEABLE)
-        return
-    asked = change_put(deal, operation)
-    if asked.evidence["operation_id"] != str(operation.pk):
-        _give_up(operation, f"Its dates have passed, and {asked.reference} waits: ask after that")
-
-
 @lines_read_once
-def change_question(deal: Deal, operation: Operation, shown: object = None) -> Question:
-    """Whether a change is sent, as it would be asked now: what is sent, and what the seller holds. `shown`:
-    the new start that people were offered, where its dates have passed."""
+def change_question(deal: Deal, operation: Operation) -> Question:
+    """Return what is asked about a change now: what is sent, and what the seller holds."""
     ends = cancels_all(operation.request)
-    gross = counted(deal, amount_after(deal, operation.request))
+    gross = known_amount(deal, amount_after(deal, operation.request))
     return deal_question(
         deal,
         kind=CHANGE,
@@ -334,7 +313,6 @@ def change_question(deal: Deal, operation: Operation, shown: object = None) -> Q
             "seller_holds": [held_there(line) for line in deal.lines.all() if line.package_id],
             "gross_after": "0" if ends else gross_shown(deal, gross),
             **(cancellation_evidence(deal, operation.request) if ends else {}),
-            **_offered(deal, operation, shown),
         },
         policy="Every change, one approver",
         amount=gross,
@@ -346,32 +324,14 @@ def change_question(deal: Deal, operation: Operation, shown: object = None) -> Q
 def _question_again(approval: Approval) -> Question:
     operations = Operation.objects.filter(pk=approval.evidence["operation_id"])
     operation = operations.get(subject_id=approval.subject_id)
-    return change_question(_deal_of(approval), operation, approval.evidence.get("new_start"))
-
-
-def _offered(deal: Deal, operation: Operation, shown: object) -> dict[str, Any]:
-    """What people are offered in the place of dates that have passed; empty while they are ahead."""
-    why = change_passed(deal, operation.request)
-    if not why:
-        return {}
-    start = new_start(deal, shown)
-    redated = json.dumps(dates_of(change_redated(operation.request, start, deal.zone)), sort_keys=True)
-    return exact({"passed": why, "new_start": start, "new_dates": redated})
+    return change_question(_deal_of(approval), operation)
 
 
 def _effects_for(approval: Approval) -> dict[str, str]:
-    """A cancellation says what it costs and frees, and why it is asked for; a change whose dates have passed,
-    that others are taken."""
-    if "passed" in approval.evidence:
-        return {"approve": "Asks for approval again, with the new dates; nothing is sent yet."}
+    """A cancellation says what it costs and frees, and why it is asked for."""
     if "cancellation" not in approval.evidence:
         return {}
     return {"approve": cancellation_words(approval.evidence)}
-
-
-def _decided_for(evidence: Mapping[str, Any]) -> dict[str, str]:
-    """That a change whose dates have passed is not approved yet by who takes the new ones."""
-    return {"approved": "it is asked for again, with new dates"} if "passed" in evidence else {}
 
 
 def _decided(approval: Approval, outcome: Outcome) -> None:
@@ -379,10 +339,11 @@ def _decided(approval: Approval, outcome: Outcome) -> None:
     if operation is None:
         return
     why = outcome.comment or outcome.answer
-    if outcome.answer == "approved" and "passed" in approval.evidence:
-        _change_anew(approval, operation)
-    elif outcome.answer == "approved":
+    if outcome.answer == "approved":
         deal = _deal_of(approval)
+        passed = change_passed(deal, operation.request)
+        if passed:
+            raise DecisionRefusedError("impossible", f"{passed}: reject it, and ask for other dates.")
         room_take(deal, **change_comes_to(deal, operation.request))
         order_release(operation=operation)
         order_let_go(operation=operation)  # where it was held again after its release
@@ -390,28 +351,6 @@ def _decided(approval: Approval, outcome: Outcome) -> None:
         operation_withdraw(operation=operation, actor=outcome.actor, reason=why, rights=(DECIDE,))
     else:  # it was let go, and taken off the way again before it reached the seller
         order_withdraw(operation=operation, reason=why, actor=outcome.actor)
-
-
-def _change_anew(approval: Approval, operation: Operation) -> None:
-    """The change with the new dates in the place of those that have passed, in the name of who asked for it.
-    Raises DecisionRefusedError."""
-    user, deal = actor_user(operation.requested_by), _deal_of(approval)
-    start = new_start(deal, approval.evidence["new_start"])
-    if user is None:
-        raise DecisionRefusedError("impossible", "Who asked for it is gone: reject it, and ask anew.")
-    arguments = change_redated(as_asked(operation), start, deal.zone)
-    order_withdraw(
-        operation=operation, reason=f"Its dates have passed: asked anew by {approval.reference}", actor=SYSTEM
-    )
-    account = str(deal.account_id) if deal.account_id else ""
-    arguments.pop("revision", None)  # as it is now
-    wanted = Ask(
-        user=user, task=operation.task_type, seller=deal.seller, account=account, arguments=arguments
-    )
-    try:
-        change_ask(wanted, opened_by=SYSTEM)
-    except (AskRefusedError, AskConflictError, OperationRefusedError) as error:
-        raise DecisionRefusedError("impossible", f"It cannot be asked for anew: {error}") from error
 
 
 def _version(approval: Approval) -> int | None:
@@ -442,15 +381,15 @@ def change_ask_again(deal: Deal, operation: Operation, approved: Approval | None
     """Put a change to people (once more) that was about to leave, and is not what they approved. The caller
     holds the deal and the operation."""
     if deal.status not in CHANGEABLE:
-        _give_up(operation, _UNCHANGEABLE)
+        give_up_change(operation, _UNCHANGEABLE)
         return
     if approved is None and not is_change(operation):
         # It follows from another decision, and that is asked about anew.
-        _give_up(operation, f"{deal.seller} has moved on since it was decided")
+        give_up_change(operation, f"{deal.seller} has moved on since it was decided")
         return
     other = _open(deal).first()
     if other is not None:
-        _give_up(operation, f"{deal.seller} has moved on, and {other.reference} waits: ask after that")
+        give_up_change(operation, f"{deal.seller} has moved on, and {other.reference} waits: ask after that")
         return
     Operation.objects.filter(pk=operation.pk).update(send_at=None)
     question = change_question(deal, _for_now(deal, operation))
@@ -459,7 +398,8 @@ def change_ask_again(deal: Deal, operation: Operation, approved: Approval | None
     )
 
 
-def _give_up(operation: Operation, why: str) -> None:
+def give_up_change(operation: Operation, why: str) -> None:
+    """Withdraw a change that is not sent any more, and tell who waits for it."""
     if operation.status == OperationStatus.REQUESTED:
         operation_withdraw(operation=operation, actor=SYSTEM, reason=why, tell=True)
     else:  # tried, and nothing came of it
@@ -491,7 +431,7 @@ def _for_now(deal: Deal, operation: Operation) -> Operation:
     if change is not None:
         change.operation = anew
         change.save(update_fields=["operation"])
-    _give_up(operation, f"{deal.seller} has moved on: asked anew as {anew.reference}")
+    give_up_change(operation, f"{deal.seller} has moved on: asked anew as {anew.reference}")
     return anew
 
 

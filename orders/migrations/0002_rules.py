@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 "as_of",
                 "differs",
             ],
-            noted=["start_at", "end_at", "differences", "differs", "accepted", "accepted_gross"],
+            noted=["start_at", "end_at", "differences", "differs", "unapproved"],
         ),
         install_sql(Path(__file__).parent / "sql" / "deal_lines.sql"),
     ]

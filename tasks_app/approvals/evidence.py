@@ -39,8 +39,6 @@ _SHOWN = _PLACED | frozenset(
         "gross_after",
         "guaranteed",
         "invoiced_to",
-        "new_end",
-        "new_start",
         "payment_terms",
         "start",
         "terms",
@@ -49,7 +47,7 @@ _SHOWN = _PLACED | frozenset(
 )
 _AMOUNTS = ("budget", "total_budget")
 # Departures that cost: shown first where not all are.
-_COSTLY = frozenset({*_AMOUNTS, "package", "packages", "currency", "rate", "stated_budget", "stated_rate"})
+_COSTLY = frozenset({*_AMOUNTS, "package", "packages", "currency", "rate"})
 # What a seller answered, whole: it may hold millions of values, and texts and names of megabytes.
 _ANSWERS = frozenset({"answered", "first", "second"})
 _MOST_OF_AN_ANSWER, _MOST_COUNTED = 300, 20_000
@@ -181,10 +179,8 @@ def stated_terms(
     deadline = text.moment(creative_deadline) if creative_deadline else "not stated before booking"
     deadline = f"as stated: {text.stated(deadline_unread)}" if deadline_unread else deadline
     unread_amounts = [(label, list(_unread(stated, name))) for name, label in _UNREAD.items()]
-    offered = text.flight(*_moments(evidence, "new_start", "new_end"), str(evidence.get("zone", "")))
     return [
         ("Flight", f"{flight_of(evidence)}, {evidence.get('zone', '')}"),
-        *([("New flight", offered)] if "new_end" in evidence else []),
         ("Account", f"{account}, {evidence.get('account_status', '')}"),
         ("Creatives due", deadline),
         ("Invoiced to", ", ".join(part for part in (who, pays) if part) or text.DASH),
@@ -357,9 +353,9 @@ def _difference(found: Mapping[str, Any], evidence: Mapping[str, Any], many: boo
 
 def _difference_text(name: str, value: Any, currency: str, zone: str) -> str:
     at = parse_time(value) if name in ("start", "end") else None
-    if name in _AMOUNTS:
+    if name in _AMOUNTS and decimal_of(value) is not None:
         return text.amount(value, currency)
-    if name == "rate":
+    if name == "rate" and decimal_of(value) is not None:
         return _rate(decimal_of(value), currency)
     if at is not None:
         return text.flight_edge(name, at, zone)

@@ -63,7 +63,6 @@ class Kind:
     decides no more than who asked this.
     `wished`: its answer is the answer to what a person asked for. Any other is asked by the system about
     that, and who asked for it is told the question and, by `decided`, what an answer decides about it.
-    `decided_for`: the same of one question, by its evidence, whose answer is not yet that.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Kind:
     set_off: bool = True
     wished: bool = False
     decided: Mapping[str, str] = field(default_factory=dict)
-    decided_for: Callable[[Mapping[str, Any]], Mapping[str, str]] | None = None
 
 
 class Fate(StrEnum):
@@ -124,9 +122,7 @@ def sent_by(approval: Approval) -> frozenset[str]:
 def decided_by(approval: Approval) -> Mapping[str, str]:
     """What each answer to one question decides about what somebody asked for; without those that are the
     answer to that. Raises KeyError when nobody registered its kind."""
-    kind = kind_of(approval)
-    particular = kind.decided_for(approval.evidence) if kind.decided_for is not None else {}
-    return {**kind.decided, **particular}
+    return kind_of(approval).decided
 
 
 def fate_of(approval: Approval) -> Fate:

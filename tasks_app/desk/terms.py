@@ -140,6 +140,8 @@ def targeting(overlay: object) -> str:
         return ""
     parts = []
     for name, value in overlay.items():
+        if value is None:  # cleared by a change
+            continue
         said = _list(value)
         parts.append(said if name == "geo_countries" else f"{_words(name)}: {said}")
     return "; ".join(parts)

@@ -3,17 +3,12 @@ asked for" is said of what they asked for alone, and a question that is asked ag
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
-from orders.ask import Ask
-from orders.changes.send import change_ask
 from tasks_app import clock
 from tasks_app.approvals.kinds import kind_names, kind_of
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import (
-    DecisionRefusedError,
     approval_decide,
     approval_void,
     approvals_expire_due,
@@ -21,8 +16,8 @@ from tasks_app.approvals.services import (
 from tasks_app.people.models import User
 from tests.approvals.test_asked import hand_over, told
 from tests.factories import make_user
-from tests.orders.asking import ASKED, asked, booked, purchased
-from tests.orders.late import BUY, overdue
+from tests.orders.asking import ASKED, asked, purchased
+from tests.orders.late import overdue
 from tests.support import undone
 
 pytestmark = pytest.mark.django_db
@@ -113,34 +108,6 @@ def test_a_buyer_whose_purchase_is_overdue_hears_what_people_decide_and_nothing_
             f"It was decided by {by}: it is waited for longer.\nReason: {_WHY}",
         ),
     ]
-
-
-def test_who_asked_for_a_change_hears_of_new_dates_that_it_is_asked_for_again() -> None:
-    """The dates have passed: who takes new ones has approved nothing yet."""
-    asker = make_user("Administrator", name="asker")
-    deal, _ = booked(asker)
-    dates = {"start_time": deal.start_at - timedelta(days=3), "end_time": deal.start_at + timedelta(days=40)}
-    arguments = {"media_buy_id": BUY, **{name: moment.isoformat() for name, moment in dates.items()}}
-    change_ask(Ask(user=asker, task="update_media_buy", seller=deal.seller, arguments=arguments))
-    first = Approval.objects.get(kind="deal_change", status="open")
-    Approval.objects.filter(pk=first.pk).update(due_at=clock.now() + timedelta(days=90))
-    with clock.injected(lambda: deal.start_at - timedelta(days=3)):
-        with pytest.raises(DecisionRefusedError):
-            decided(first, "approve")
-        passed = Approval.objects.get(kind="deal_change", status="open")
-        with undone():
-            by = decided(passed, "reject")
-            ((_, body),) = heard(passed, asker)
-            assert body.startswith(f"What you asked for was rejected by {by}.")
-        by = decided(passed, "approve")
-        assert heard(first, asker) == []
-        ((title, body),) = heard(passed, asker)
-        assert title == f"Decided: {passed.title} ({passed.reference})"
-        assert body == f"It was decided by {by}: it is asked for again, with new dates.\nReason: {_WHY}"
-        again = Approval.objects.get(kind="deal_change", status="open")
-        by = decided(again, "approve")
-        ((_, body),) = heard(again, asker)
-        assert body.startswith(f"What you asked for was approved by {by}.")
 
 
 def test_every_kind_says_whose_question_it_is() -> None:

@@ -280,18 +280,11 @@ def _bought_twice() -> Approval:
     return ask_deal(make_deal(seller=lost.seller, account=False, follows=lost))
 
 
-def _dates_have_passed() -> Approval:
-    asked = ask("a change", make_user("Buyer"))
-    asked.evidence = {**asked.evidence, "passed": "Its flight has begun"}
-    return asked
-
-
 # Answers that are sent to the seller, of questions where they are not; and what they do there.
 UNSENT: dict[str, tuple[Callable[[], Approval], str, str]] = {
     "booked without a name": (_booked_without_a_name, "reject", "Calls the deal off"),
     "bought late without a name": (_late_without_a_name, "reject", "Calls the deal off"),
     "bought twice": (_bought_twice, "approve", "Not possible"),
-    "its dates have passed": (_dates_have_passed, "approve", "Asks for approval again"),
 }
 
 

@@ -12,9 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from campaigns.models import Campaign
 from orders.models import Deal
 from tasks_app import clock
-from tasks_app.approvals.models import Approval
 from tasks_app.commands.kill_switch import kill_switch_set
-from tasks_app.jobs.worker import drain
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.sellers.models import SELLER_ASIDE, Account, Seller, SellerBreaker
@@ -146,18 +144,6 @@ def test_a_campaign_tells_of_credentials_that_a_seller_wants(stopped: bool) -> N
     assert "give the seller's page new credentials" in " ".join(one.does for one in told.who)
 
 
-@pytest.mark.parametrize("swept", [False, True])
-def test_what_the_switch_keeps_and_whose_flight_has_begun_too_is_asked_about_first(swept: bool) -> None:
-    campaign, deal = one_approved()
-    kill_switch_set(on=True, reason="A drill", actor="system")
-    with clock.injected(lambda: deal.start_at + timedelta(minutes=1)):
-        if swept:
-            claim_sends(limit=10)
-        told = said(campaign)
-        assert "Of these 1 would not be sent otherwise either: the flight has begun" in told.waiting_for
-        assert any("then what nothing else keeps is sent" in one.does for one in told.who)
-
-
 def test_a_campaign_is_explained_without_what_its_sellers_keep_secret() -> None:
     campaign, _ = one_approved()
     with CaptureQueriesContext(connection) as asked:
@@ -188,14 +174,6 @@ def test_what_the_switch_keeps_and_something_else_too_is_said_to_be_kept_by_both
     assert "then what nothing else keeps is sent" in does
     clears = {"off": "switch the seller on", "suspended": "make the account active", "closed": ""}[what]
     assert clears in does
-
-
-def test_people_are_said_to_be_asked_about_a_flight_that_has_begun() -> None:
-    campaign, deal = one_approved("suspended")
-    with clock.injected(lambda: deal.start_at + timedelta(minutes=1)):
-        assert said(campaign).waiting_for == "People are asked next about 1 deal: its flight has begun."
-        drain()
-        assert Approval.objects.filter(kind="flight_begun", status="open", subject_id=deal.pk).exists()
 
 
 @pytest.mark.parametrize("kept", ["out", "ready", "account", "off", "stopped"])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from campaigns.brief import MOST_CHANNELS, RATE_BASES, Brief, brief_validate
 from campaigns.recommend import PassedOver, Pick, pick
-from orders.matching import MOST_PACKAGES
 from orders.offers import Offer, forecast_of, left_out, offers
+from orders.terms.matching import MOST_PACKAGES
 from tasks_app import money
 from tasks_app.desk import terms, text
 from tasks_app.sellers.models import Seller

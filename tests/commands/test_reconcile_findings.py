@@ -210,11 +210,10 @@ def test_what_a_deal_needs_and_the_seller_does_not_tell(
     assert not Import.objects.exists()
 
 
-def test_one_budget_for_all_packages_is_one_line(account: Account, operator: User) -> None:
+def test_one_budget_for_all_packages_is_shared_out(account: Account, operator: User) -> None:
     packages = [{"package_id": "p1", **FLIGHT}, {"package_id": "p2"}]
     deal = adopted(account, operator, packages=packages, total_budget=5000, **FLIGHT)
-    line = deal.lines.get()
-    assert (line.product_name, line.budget) == ("The whole media buy", Decimal(5000))
+    assert [(line.package_id, line.budget) for line in deal.lines.all()] == [("p1", 2500), ("p2", 2500)]
 
 
 def test_adopted_twice_at_once_is_one_deal(account: Account, operator: User) -> None:

@@ -132,7 +132,7 @@ def calls() -> dict[str, str]:
         "fd_events_forget": "select public.fd_events_forget(now(), 10)",
         "fd_delivery_hide": f"select public.fd_delivery_hide('{ROW}', '{'t' * 43}')",
         "fd_deliveries_forget": "select public.fd_deliveries_forget(now(), 10)",
-        "fd_deal_amend": f"select public.fd_deal_amend('{ROW}', 1, '[]', '{{}}', {end}",
+        "fd_deal_amend": f"select public.fd_deal_amend('{ROW}', 1, '[]', '{{}}', '[]', {end}",
         "fd_security_forget": "select public.fd_security_forget(now())",
         "fd_notifications_forget": f"select public.fd_notifications_forget('f{ROW[1:]}', 10)",
         "fd_outside_forget": "select public.fd_outside_forget(now(), 10)",

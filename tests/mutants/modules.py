@@ -23,7 +23,7 @@ _SHOWN = (
     "tests/orders/test_proving.py",
     "tests/orders/test_cancelled_forms.py",
 )
-_PAIRS = ("tests/orders/test_matching.py", "tests/orders/test_weighing.py")
+_TERMS = ("tests/orders/test_terms.py",)
 
 MODULES: Mapping[str, Sequence[str]] = {
     "tasks_app.money": ("tests/desk/test_money.py",),
@@ -35,14 +35,13 @@ MODULES: Mapping[str, Sequence[str]] = {
     "tasks_app.operations.policy": ("tests/operations/test_policy.py",),
     "campaigns.allocation": ("tests/campaigns/test_allocation.py",),
     "campaigns.recommend": ("tests/campaigns/test_recommend.py", "tests/campaigns/test_brief_reaches.py"),
-    "orders.accepted": ("tests/orders/test_amounts_of_rows.py",),
-    "orders.confirmation": ("tests/orders/test_matching.py",),
-    "orders.departures": ("tests/orders/test_departures.py",),
-    "orders.matching": _PAIRS,
-    "orders.weighing": _PAIRS,
-    "orders.targeting": ("tests/orders/test_targeting.py",),
+    "orders.confirmation": ("tests/orders/test_confirmation.py", *_TERMS),
+    "orders.terms.compare": _TERMS,
+    "orders.terms.matching": _TERMS,
+    "orders.terms.stated": _TERMS,
+    "orders.terms.targeting": ("tests/orders/test_targeting.py",),
     # Those that ask a database come last: what the others leave of the time is theirs.
     "orders.amounts": _SUMS,
     "tasks_app.operations.news": _NEWS,
-    "orders.changes.proof": _SHOWN,
+    "orders.changes.requested": _SHOWN,
 }

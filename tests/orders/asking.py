@@ -61,12 +61,6 @@ def _recommendation(asker: User) -> None:
     ask_deal(wanted(asker))
 
 
-def _flight_begun(asker: User) -> None:
-    start = clock.now().replace(microsecond=0) - timedelta(hours=1)
-    dates = {"start_at": start, "end_at": start + timedelta(days=20)}
-    ask_deal(make_deal(requested_by=actor_key(asker), **dates))
-
-
 def _recommendation_again(asker: User) -> None:
     """Approved, it is to be sent when the seller wants to be paid otherwise."""
     deal = wanted(asker)
@@ -181,7 +175,6 @@ def _runs_on(asker: User) -> None:
 # What asks: its kind, and how the person brings it about.
 ASKED: dict[str, tuple[str, Callable[[User], object]]] = {
     "a deal": ("deal", _recommendation),
-    "a deal whose flight has begun": ("flight_begun", _flight_begun),
     "a deal that is not what was approved": ("deal", _recommendation_again),
     "a deal booked differently": ("booked_differently", _booked_differently),
     "an adopted media buy": ("booked_differently", adopt),

@@ -13,10 +13,8 @@ from orders.acts import deal_cancel_ask
 from orders.ask import Ask, AskRefusedError
 from orders.changes.send import change_ask
 from orders.models import Deal
-from orders.questions import FLIGHT
 from orders.services import deal_book
 from tasks_app import clock
-from tasks_app.approvals.models import Approval
 from tasks_app.operations.deadlines import time_out_due
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.lease import CallLease
@@ -192,22 +190,13 @@ def test_what_waits_for_its_account_is_looked_at_after_what_may_leave() -> None:
 
 
 @pytest.mark.parametrize("status", AWAITED)
-def test_a_flight_that_began_is_put_to_people_though_its_account_is_awaited(status: str) -> None:
+def test_a_flight_that_began_ends_its_deal_though_its_account_is_awaited(status: str) -> None:
     operation = _purchase()
     becomes(status)
     with clock.injected(lambda: Deal.objects.get().start_at + timedelta(hours=1)):
         assert leaves() == []
-        assert Approval.objects.filter(kind=FLIGHT, status="open").count() == 1
-    assert Operation.objects.get(pk=operation.pk).send_at is None
-
-
-@pytest.mark.parametrize("status", ENDED)
-def test_a_flight_that_began_is_put_to_nobody_where_its_account_has_ended(status: str) -> None:
-    _purchase()
-    Account.objects.update(status=status)
-    with clock.injected(lambda: Deal.objects.get().start_at + timedelta(hours=1)):
-        assert leaves() == []
-    assert not Approval.objects.filter(kind=FLIGHT).exists()
+    assert Operation.objects.get(pk=operation.pk).status == "canceled"
+    assert Deal.objects.get().status == "failed"
 
 
 def _cancellation() -> Operation:

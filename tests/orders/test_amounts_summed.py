@@ -16,7 +16,6 @@ OTHERS = {
     "orders/request_rules.py": "a request, as it came or is to leave",
     "orders/adopt.py": "what a seller tells of a media buy that is no deal yet",
     "tasks_app/approvals/posting.py": "what a person typed into an approval",
-    "orders/departures.py": "a seller's cancelled packages, as they are told",
 }
 
 

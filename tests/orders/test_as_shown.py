@@ -22,7 +22,6 @@ pytestmark = pytest.mark.django_db
 SAID_HERE = {
     "settle_by_hand": {"end", "reason", "evidence", "result"},
     "overdue": {"stop_because"},
-    "flight_begun": {"new_start"},
     "risk_gate": {"gates", "why"},
     "kill_switch": {"gates", "why"},
 }

@@ -1,31 +1,27 @@
-"""A flight that has begun, or is over, is never sent as it was, whichever way it would leave: people take new
-dates, which are approved again, or call it off."""
+"""A flight that has begun is never bought, whichever way its purchase would leave: its deal ends."""
 
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
-from django.urls import reverse
-from rest_framework.test import APIClient
 
 from campaigns.decisions import campaign_decide
 from campaigns.models import Campaign
 from orders.ask import Ask
 from orders.changes.send import change_ask
 from orders.flights import BEGUN, OVER
-from orders.models import Deal
+from orders.models import UNDECIDED, Change, Deal
 from orders.purchases import purchase_ask
-from orders.questions import FLIGHT, ask_deal
+from orders.questions import ask_deal
 from orders.services import deal_book
-from tasks_app import clock, days, ids
+from tasks_app import clock, ids
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
@@ -33,6 +29,7 @@ from tasks_app.approvals.together import batch_decide
 from tasks_app.commands.kill_switch import stops
 from tasks_app.commands.questions import gates_ask_again
 from tasks_app.jobs.worker import drain
+from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import create
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.answers import _renewed
@@ -45,7 +42,6 @@ from tasks_app.operations.publish import publish_due
 from tasks_app.operations.services import OperationRefusedError
 from tasks_app.operations.steered import SteeringRefusedError
 from tasks_app.operations.steering import operation_resend
-from tasks_app.people.actors import actor_key
 from tasks_app.sellers.accounts_told import account_record
 from tasks_app.sellers.models import Account, Seller
 from tests.boundary.conftest import asked as gate
@@ -62,10 +58,10 @@ from tests.factories import (
 )
 from tests.operations.making import give_back, not_sent, observed
 from tests.orders.late import answered, decide, fresh, paused
-from tests.orders.live import booked, says
+from tests.orders.live import booked
 from tests.support import undone
 
-pytestmark = [pytest.mark.deep, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 _DISPATCH = Path(__file__).parents[2] / "tasks_app" / "operations" / "dispatch.py"
 
 
@@ -103,7 +99,7 @@ def _decision() -> Callable[[], None]:
 def _decision_in_part() -> Callable[[], None]:
     asked = ask_deal(make_deal(make_line(minimum=None)))
     Approval.objects.update(due_at=clock.now() + timedelta(days=90))
-    return lambda: _try(asked, budgets={1: 9000})
+    return lambda: _try(asked, budgets={1: Decimal(9000)})
 
 
 def _several() -> Callable[[], None]:
@@ -265,10 +261,12 @@ WAYS: dict[str, Way] = {
 }
 
 
+UNDECIDED_WAYS = {"decision", "decision in part", "several decided", "a campaign's parts"}
+
+
 def _try(asked: Approval, **more: Any) -> None:
-    with pytest.raises(DecisionRefusedError) as refused:
+    with pytest.raises(DecisionRefusedError):
         approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", **more)
-    assert refused.value.code == "changed"
 
 
 def asked_for() -> Operation:
@@ -293,66 +291,32 @@ def asked_for() -> Operation:
     return purchase_ask(Ask(user=user, task="create_media_buy", seller=seller, arguments=arguments))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_has_begun_is_never_sent_as_it_was(way: str) -> None:
-    goes_on = WAYS[way]()
+def test_what_has_begun_is_never_sent_and_ends_its_deal() -> None:
+    for way, go_on in WAYS.items():
+        for over in (False, True):
+            with undone():
+                _is_never_sent(way, go_on, over)
+
+
+def _is_never_sent(way: str, make: Way, over: bool) -> None:
+    goes_on = make()
     deal = Deal.objects.get()
-    for over in (False, True):
-        with undone():
-            _people_give_new_dates(deal, goes_on, over)
-    _people_call_it_off(deal, goes_on)
-
-
-def _people_give_new_dates(deal: Deal, goes_on: Callable[[], None], over: bool) -> None:
-    when = (deal.end_at if over else deal.start_at) + timedelta(hours=1)
-    with at(when):
+    with at((deal.end_at if over else deal.start_at) + timedelta(hours=1)):
         goes_on()
-        assert sent() == []
-        asked = Approval.objects.get(subject_id=deal.pk, status="open", subject_type="deal")
-        assert (asked.kind, asked.evidence["passed"]) == (FLIGHT, OVER if over else BEGUN)
-
-        approval_decide(
-            approval_id=asked.pk,
-            user=make_user("Approver"),
-            verdict="approve",
-            expected_digest=asked.evidence_digest,
-        )
-
-        assert sent() == [], "approved again first"
-        again = Approval.objects.get(kind="deal", status="open")
-        now = Deal.objects.get(pk=again.subject_id)
-        assert (now.start_at, now.end_at) == (_moment(asked, "new_start"), _moment(asked, "new_end"))
-        assert when < now.start_at < now.end_at
-        assert deal.pk in (now.pk, now.follows_id)
-        for _ in range(again.quorum):
-            approval_decide(approval_id=again.pk, user=make_user("Approver"), verdict="approve")
-        if stops().everywhere is not None:
-            stopped(on=False)
-        if now.campaign_id is not None:  # its job would
-            deal_book(deal=fresh(now))
-        (bought,) = sent()
+        assert sent() == [], way
         publish_due(limit=10)
-        assert datetime.fromisoformat(bought["start_time"]) == now.start_at
-        assert datetime.fromisoformat(bought["end_time"]) == now.end_at
-        assert Deal.objects.filter(status="booking").get() == now
-        assert not Approval.objects.filter(status="open").exists()
-
-
-def _people_call_it_off(deal: Deal, goes_on: Callable[[], None]) -> None:
-    with at(deal.start_at):
-        goes_on()
-        sent()
-        decide(FLIGHT, "reject")
-        assert sent() == []
-        publish_due(limit=10)
-        sent()
-    assert fresh(deal).status == "cancelled"
-    assert not Approval.objects.filter(status="open").exists()
-    assert not Operation.objects.filter(settled_at=None).exists()
-
-
-def _moment(asked: Approval, name: str) -> datetime:
-    return datetime.fromisoformat(asked.evidence[name])
+        drain()
+        deal.refresh_from_db()
+        is_undecided = deal.status in UNDECIDED  # its approval was refused; it expires
+        assert is_undecided == (way in UNDECIDED_WAYS), (way, deal.status)
+        if is_undecided:
+            return
+        assert deal.status in ("cancelled", "failed"), (way, deal.status)
+        reason = AuditEntry.objects.filter(entity_id=deal.pk).latest("seq").reason
+        assert reason.startswith(OVER if over else BEGUN), (way, reason)
+        assert not Operation.objects.filter(settled_at=None).exists(), way
+        assert not Approval.objects.filter(status="open").exists(), way
+        assert Notification.objects.filter(kind="flight_begun", subject_id=deal.pk).count() == 1, way
 
 
 # --- what an earlier attempt may have bought, and changes -----------------------------------------
@@ -384,27 +348,7 @@ def test_what_may_have_been_bought_is_looked_up_and_then_asked_about() -> None:
     assert (operation.status, operation.attempts) == ("timed_out", 1)
     assert fresh(deal).status == "booking"
     assert Approval.objects.filter(kind="overdue", status="open").exists()
-    assert not Approval.objects.filter(kind=FLIGHT).exists()
-
-
-def test_what_was_turned_away_is_not_late_while_people_are_asked_for_new_dates() -> None:
-    deal = make_deal()
-    approve_deal(deal)
-    operation = deal_book(deal=deal)
-    claim_one(operation_id=operation.pk)
-    observed(operation_id=operation.pk, seen=Seen(kind="answer", status="auth-required"), channel="reply")
-    give_back(operation.pk)
-    with at(deal.start_at):
-        Operation.objects.update(send_at=clock.now(), deadline_at=clock.now())
-        assert sent() == []
-        assert Approval.objects.filter(kind=FLIGHT, status="open").exists()
-        time_out_due(limit=5)
-        operation.refresh_from_db()
-        assert operation.status == "auth_required"
-        decide(FLIGHT, "reject")
-        sent()
-    assert fresh(deal).status == "cancelled"
-    assert not Approval.objects.filter(status="open").exists()
+    assert fresh(deal).status == "booking"
 
 
 def moved(**dates: timedelta) -> tuple[Deal, Operation]:
@@ -460,66 +404,26 @@ CHANGES: dict[str, Way] = {
 }
 
 
-@pytest.mark.parametrize("verdict", ["approve", "reject"])
-@pytest.mark.parametrize("way", CHANGES)
-def test_a_change_to_dates_that_have_passed_is_not_sent(way: str, verdict: str) -> None:
+def test_a_change_to_dates_that_have_passed_is_given_up_and_told() -> None:
+    for way, go_on in CHANGES.items():
+        with undone():
+            _is_given_up(way, go_on)
+
+
+def _is_given_up(way: str, make: Way) -> None:
     deal, operation = moved(start_time=timedelta(days=-3), end_time=timedelta(days=40))
-    goes_on = CHANGES[way]()
+    goes_on = make()
     with at(deal.start_at - timedelta(days=3)):
         goes_on()
-        assert sent() == []
-        asked = Approval.objects.get(kind="deal_change", status="open")
-        assert (asked.evidence["passed"], asked.evidence["operation_id"]) == (BEGUN, str(operation.pk))
-        offered = json.loads(asked.evidence["new_dates"])
-        assert datetime.fromisoformat(offered["start_time"]) == _moment(asked, "new_start")
-        decide("deal_change", verdict)
-        assert sent() == []
+        assert sent() == [], way
         operation.refresh_from_db()
-        assert operation.settled_at is not None
-        if verdict == "reject":
-            assert not Approval.objects.filter(kind="deal_change", status="open").exists()
-            return
-        again = Approval.objects.get(kind="deal_change", status="open")
-        assert again.pk != asked.pk
-        assert "passed" not in again.evidence
-        decide("deal_change", "approve")
-        (changed,) = sent()
-        assert datetime.fromisoformat(changed["start_time"]) == _moment(asked, "new_start") > clock.now()
-        assert datetime.fromisoformat(changed["end_time"]) == deal.start_at + timedelta(days=40)
-
-
-@pytest.mark.parametrize("way", [name for name in CHANGES if name not in ("decision", "held by the switch")])
-def test_a_change_whose_dates_have_passed_while_another_is_asked_about_is_given_up(way: str) -> None:
-    """Two are not asked about at once: who asked for the first is told, and may ask again."""
-    deal, first = moved(start_time=timedelta(days=-3), end_time=timedelta(days=40))
-    CHANGES[way]()
-    arguments = {"media_buy_id": deal.media_buy_id, "packages": [{"package_id": "pkg-1", "budget": 20000}]}
-    second = change_ask(
-        Ask(user=make_user("Integration"), task="update_media_buy", seller=deal.seller, arguments=arguments)
-    )
-    Approval.objects.filter(status="open").update(due_at=clock.now() + timedelta(days=90))
-    with at(deal.start_at - timedelta(days=3)):
-        assert sent() == []
-        first.refresh_from_db()
-        asked = Approval.objects.get(status="open")
-        assert (first.settled_at is not None, first.published_at) == (True, None)
-        assert asked.reference in first.message
-        assert asked.evidence["operation_id"] == str(second.pk)
+        if way == "decision":  # it was refused: it can be rejected
+            decide("deal_change", "reject")
+            operation.refresh_from_db()
+        assert operation.settled_at is not None, way
         publish_due(limit=10)
-        assert Approval.objects.get(status="open").pk == asked.pk
-
-
-@pytest.mark.parametrize("way", [name for name in CHANGES if name not in ("decision", "held by the switch")])
-def test_a_change_whose_dates_have_passed_of_a_deal_that_is_over_is_given_up(way: str) -> None:
-    deal, change = moved(start_time=timedelta(days=-3), end_time=timedelta(days=40))
-    CHANGES[way]()
-    says(fresh(deal), "canceled", revision=9)
-    assert fresh(deal).status == "cancelled"
-    with at(deal.start_at - timedelta(days=3)):
-        assert sent() == []
-        change.refresh_from_db()
-        assert change.settled_at is not None
-        assert not Approval.objects.filter(status="open").exists()
+        assert not Approval.objects.filter(status="open").exists(), way
+        assert not Change.objects.filter(closed_at=None).exists(), way
 
 
 def test_a_change_that_moves_no_date_is_sent_while_the_flight_runs() -> None:
@@ -612,80 +516,13 @@ def test_a_deal_is_decided_before_its_flight_begins() -> None:
     assert asked.due_at == start
 
 
-def test_what_is_put_forward_too_late_is_asked_for_new_dates_at_once() -> None:
-    start = clock.now().replace(microsecond=0) - timedelta(hours=2)
-    deal = make_deal(start_at=start, end_at=start + timedelta(days=20))
-    asked = ask_deal(deal)
-    assert (asked.kind, asked.evidence["passed"]) == (FLIGHT, BEGUN)
-    assert _moment(asked, "new_end") == deal.end_at, "it ends as it would have"
-    first = days.day_of(_moment(asked, "new_start"), deal.zone)
-    assert first - days.today(deal.zone) == timedelta(days=2)
-    Approval.objects.update(due_at=start + timedelta(days=9))
-    with at(clock.now() + timedelta(days=1)):  # still ahead: what was shown holds
-        assert decide(FLIGHT, "approve").status == "approved"
-    deal = fresh(deal)
-    assert (deal.status, deal.start_at, deal.follows) == ("quoted", _moment(asked, "new_start"), None)
-    assert {line.start_at for line in deal.lines.all()} == {deal.start_at}
-    assert Approval.objects.get(kind="deal", status="open").subject_id == deal.pk
-
-
-def test_new_dates_that_have_come_too_close_are_shown_anew() -> None:
-    start = clock.now().replace(microsecond=0) - timedelta(hours=2)
-    asked = ask_deal(make_deal(start_at=start, end_at=start + timedelta(days=20)))
-    Approval.objects.update(due_at=start + timedelta(days=15))
-    with at(_moment(asked, "new_start")):
-        with pytest.raises(DecisionRefusedError) as refused:
-            decide(FLIGHT, "approve")
-        assert refused.value.code == "changed"
-        again = Approval.objects.get(status="open")
-        assert (again.kind, again.replaces) == (FLIGHT, asked)
-        assert _moment(again, "new_start") > clock.now()
-
-
-def test_an_approved_deal_is_asked_about_until_somebody_decides() -> None:
-    approve_deal(make_deal())
-    deal = Deal.objects.get()
-    with at(deal.start_at):
-        drain()
-    first = Approval.objects.get(kind=FLIGHT)
-    with at(first.due_at):
+def test_what_nobody_decided_before_its_flight_expires() -> None:
+    start = clock.now().replace(microsecond=0) + timedelta(hours=2)
+    deal = make_deal(start_at=start, end_at=start + timedelta(days=5))
+    ask_deal(deal)
+    with at(start):
         approvals_expire_due()
-    again = Approval.objects.get(kind=FLIGHT, status="open")
-    assert again.pk != first.pk
-    assert fresh(deal).status == "accepted"
-
-
-def test_an_integrators_purchase_keeps_all_that_was_asked_for() -> None:
-    operation = asked_for()
-    deal = Deal.objects.get()
-    Approval.objects.update(due_at=deal.end_at)
-    with at(deal.start_at):
-        _try(Approval.objects.get(status="open"))
-        asked = Approval.objects.get(kind=FLIGHT)
-        decide(FLIGHT, "approve")
-        new = Operation.objects.exclude(pk=operation.pk).get(task_type="create_media_buy")
-        assert new.requested_by == operation.requested_by == asked.requested_by
-        assert Approval.objects.get(status="open").opened_by == "system"
-    assert new.request["invoice_recipient"] == operation.request["invoice_recipient"]
-    start, end = (datetime.fromisoformat(new.request[name]) for name in ("start_time", "end_time"))
-    assert (start, end) == (_moment(asked, "new_start"), _moment(asked, "new_end"))
-    second = new.request["packages"][1]
-    assert start <= datetime.fromisoformat(second["start_time"]) < datetime.fromisoformat(second["end_time"])
-    assert datetime.fromisoformat(second["end_time"]) <= end
-    assert Operation.objects.get(pk=operation.pk).status == "canceled"
-
-
-def test_who_asked_decides_neither_on_new_dates_nor_on_what_follows() -> None:
-    asker = make_user("Administrator")
-    deal = make_deal(requested_by=actor_key(asker))
-    approve_deal(deal)
-    with at(deal.start_at):
-        drain()
-        for kind in (FLIGHT, "deal"):
-            with pytest.raises(DecisionRefusedError) as refused:
-                decide(kind, "approve", user=asker)
-            assert refused.value.code == "own_request"
-            decide(kind, "approve")
+    assert fresh(deal).status == "expired"
 
 
 def test_deal_book_refuses_what_has_begun() -> None:
@@ -718,27 +555,3 @@ def test_a_purchase_leaves_through_one_door_and_that_asks() -> None:
 
 def _name(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
-
-
-def test_it_is_in_the_queue_on_its_pages_and_in_the_api() -> None:
-    asked_for()
-    decide("deal", "approve")
-    deal = Deal.objects.get()
-    with at(deal.start_at):
-        drain()
-        asked = Approval.objects.get(kind=FLIGHT)
-        approver = make_user("Approver", is_staff=True)
-        browser, api = Client(), APIClient()
-        browser.force_login(approver, backend="tasks_app.people.holders.RoleBackend")
-        api.force_authenticate(approver)
-        page = browser.get(reverse("admin:tasks_app_approval_change", args=[asked.pk])).content.decode()
-        queue = browser.get(reverse("admin:tasks_app_approval_changelist")).content.decode()
-        deals = browser.get(reverse("admin:orders_deal_change", args=[deal.pk])).content.decode()
-        told = api.get(f"/api/v1/approvals/{asked.pk}/").json()
-        operation = api.get(f"/api/v1/operations/{Operation.objects.get().pk}/").json()
-    for shown in (BEGUN, "New flight", "Takes the new dates", "Calls the deal off"):
-        assert shown in page
-    assert asked.reference in queue
-    assert asked.reference in deals
-    assert told["effects"]["approve"].startswith("Takes the new dates")
-    assert (told["evidence"]["passed"], operation["approval_id"]) == (BEGUN, str(asked.pk))

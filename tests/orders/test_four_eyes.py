@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -202,9 +203,10 @@ def open_of(kind: str) -> Approval:
 
 def test_an_adopted_buy_that_its_seller_changes_is_still_theirs(asker: User) -> None:
     deal = adopt(asker)
-    first = open_of("booked_differently")
+    first, later = open_of("booked_differently"), clock.now() + timedelta(hours=1)
 
-    compare(deal_locked(deal.pk), {"packages": [{"package_id": "pkg-1", "budget": 7000}]})
+    with clock.injected(lambda: later):
+        compare(deal_locked(deal.pk), {"packages": [{"package_id": "pkg-1", "budget": 7000}]})
 
     again = open_of("booked_differently")
     assert again.pk != first.pk
@@ -224,8 +226,9 @@ def test_a_purchase_kept_after_it_was_given_up_is_still_theirs(asker: User) -> N
 
 def test_a_departure_that_becomes_another_is_still_theirs(asker: User) -> None:
     deal, _ = booked(asker, budget=12_000.0)
-    first = open_of("booked_differently")
-    compare(deal_locked(deal.pk), bought(deal, budget=13_000.0))
+    first, later = open_of("booked_differently"), clock.now() + timedelta(hours=1)
+    with clock.injected(lambda: later):
+        compare(deal_locked(deal.pk), bought(deal, budget=13_000.0))
     again = open_of("booked_differently")
     assert (again.pk != first.pk, again.replaces_id) == (True, first.pk)
     not_theirs(again, asker)

@@ -73,7 +73,7 @@ def its_subject_ends(first: Approval) -> None:
         purchase = purchase_of(deal)  # approved, and found to be another before it left
         operation_withdraw(operation=purchase, actor="system", reason="It is not to be bought", tell=True)
         publish(operation_id=purchase.pk)
-    elif first.kind in ("deal", "flight_begun"):
+    elif first.kind == "deal":
         deal_withdraw(deal_id=first.subject_id, user=make_user("Buyer"), reason="It is not to be bought")
     elif deal is not None and deal.status == "accepted":
         transition(deal, "cancelled", actor="system", reason="It is not to be bought")

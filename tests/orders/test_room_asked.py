@@ -3,7 +3,7 @@ and where they let it go; a reduction always has room."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 
@@ -13,9 +13,7 @@ from campaigns.rooms import room_for
 from orders.ask import Ask, AskRefusedError
 from orders.changes.send import change_ask
 from orders.models import Deal
-from orders.questions import FLIGHT
 from orders.services import deal_book
-from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.operations.dispatch import claim_one
@@ -184,30 +182,3 @@ def test_two_changes_of_one_campaign_do_not_share_what_is_left() -> None:
     decide("deal_change", "approve")
     with pytest.raises(AskRefusedError, match=r"more than the 5000\.00 that are left"):
         change(fresh(other), 5_001)
-
-
-@pytest.fixture
-def begun() -> Iterator[Deal]:
-    """A corrected purchase of all that its campaign has, whose flight begins before anybody decides."""
-    asks = Purchase()
-    operation = asks.ask(BUDGET)
-    deal = fresh(Deal.objects.get(pk=operation.subject_id))
-    Approval.objects.update(due_at=deal.end_at)
-    with clock.injected(lambda: deal.start_at + timedelta(hours=1)):
-        with pytest.raises(DecisionRefusedError):
-            decide("deal", "approve")
-        yield deal
-
-
-def test_new_dates_of_what_waits_have_the_room_that_it_had(begun: Deal) -> None:
-    decide(FLIGHT, "approve")
-    again = Deal.objects.get(follows=begun)
-    decide("deal", "approve")
-    assert (fresh(begun).status, fresh(again).status) == ("cancelled", "accepted")
-
-
-def test_new_dates_ask_for_the_room_too(begun: Deal) -> None:
-    beside(begun, 1)
-    with pytest.raises(DecisionRefusedError, match="are left in CMP-2026-900009"):
-        decide(FLIGHT, "approve")
-    assert fresh(begun).status == "quoted"

@@ -19,7 +19,6 @@ from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tests.factories import make_user
-from tests.orders.late import decide
 from tests.orders.late import fresh as fresh_deal
 from tests.orders.live import before, booked, first_line, packages, says, standing, withdraw_obsolete
 from tests.rounds import rounds
@@ -110,7 +109,7 @@ def test_completed_waits_for_final_delivery() -> None:
 
 
 @pytest.mark.parametrize("here", ["booked", "delivering", "makegood_pending", "partially_canceled"])
-def test_completed_before_the_flight_begins_is_asked_about(here: str) -> None:
+def test_completed_before_the_flight_begins_moves_nothing(here: str) -> None:
     deal = standing(booked(), here)
     a_moment_before = deal.start_at - timedelta(seconds=1)
     with clock.injected(lambda: a_moment_before):
@@ -119,33 +118,18 @@ def test_completed_before_the_flight_begins_is_asked_about(here: str) -> None:
 
     assert (deal.status, deal.media_buy_status) == (here, "completed")
     assert DealMirror.objects.get(pk=deal.pk).due_at is not None
-    asked = Approval.objects.get(kind=DIFFERENT)
-    (found,) = asked.evidence["differences"]
-    assert (found["field"], found["confirmed"]) == ("media_buy_status", "completed")
     assert not Notification.objects.filter(kind="deal_completed").exists()
 
 
-@pytest.mark.parametrize("decided", ["open", "approve"])
-def test_it_is_completed_once_its_flight_has_begun(decided: str) -> None:
+def test_it_is_completed_once_its_flight_has_begun() -> None:
     deal = booked()
     says(deal, "completed", revision=2)
-    if decided == "approve":
-        decide(DIFFERENT, "approve")
     assert fresh_deal(deal).status == "booked"
 
     with clock.injected(lambda: deal.start_at):
         says(deal, "completed", revision=2)
 
     assert (deal.status, deal.differs) == ("completed", False)
-    assert not Approval.objects.filter(kind=DIFFERENT, status="open").exists()
-
-
-def test_a_seller_that_takes_it_back_departs_in_nothing() -> None:
-    deal = booked()
-    says(deal, "completed", revision=2)
-    says(deal, "pending_start", revision=3)
-    assert (deal.status, deal.differs) == ("booked", False)
-    assert Approval.objects.get(kind=DIFFERENT).status == "voided"
 
 
 def test_a_seller_that_never_says_final_is_not_waited_for_for_ever() -> None:
@@ -243,16 +227,20 @@ def test_a_departure_found_later_is_asked_about() -> None:
     assert Approval.objects.get(kind=DIFFERENT).evidence["differences"] == deal.differences
 
 
-def test_another_departure_withdraws_the_question_about_the_first() -> None:
+def test_an_open_question_is_replaced_at_most_once_an_hour() -> None:
     deal = booked()
     says(deal, "active", revision=2, packages=packages(deal, budget=5))
     says(deal, "active", revision=3, packages=packages(deal, budget=7))
-    assert [a.status for a in Approval.objects.filter(kind=DIFFERENT).order_by("created_at")] == [
-        "voided",
-        "open",
-    ]
+    assert [asked.status for asked in Approval.objects.filter(kind=DIFFERENT)] == ["open"]
+    later = clock.now() + timedelta(minutes=61)
+    with clock.injected(lambda: later):
+        says(deal, "active", revision=4, packages=packages(deal, budget=8), asked_at=later)
+    asked = Approval.objects.filter(kind=DIFFERENT).order_by("pk")
+    assert [one.status for one in asked] == ["voided", "open"]
+    assert asked[1].evidence["differences"] == deal.differences
 
-    says(deal, "active", revision=4, packages=packages(deal))
+    with clock.injected(lambda: later):
+        says(deal, "active", revision=5, packages=packages(deal), asked_at=later)
     assert not Approval.objects.filter(kind=DIFFERENT, status="open").exists()
     assert not deal.differs
 
@@ -286,7 +274,7 @@ def test_the_question_goes_with_the_media_buy() -> None:
 def test_a_cancelled_package_is_a_departure() -> None:
     deal = booked()
     says(deal, "active", revision=2, packages=packages(deal, canceled=True))
-    assert [found["confirmed"] for found in deal.differences] == ["0"]
+    assert [(found["field"], found["confirmed"]) for found in deal.differences] == [("canceled", "yes")]
 
 
 @pytest.mark.parametrize(

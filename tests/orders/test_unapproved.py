@@ -7,16 +7,30 @@ from django.test import Client
 from django.urls import reverse
 
 from campaigns.today.cards import departures
+from orders.adopt import media_buy_adopt
 from orders.api.serializers import DealSerializer
 from orders.evidence import deal_evidence
 from orders.models import Deal
 from tasks_app.approvals.models import Approval
-from tests.factories import make_user
+from tests.factories import make_account, make_advertiser, make_seller, make_user
 from tests.orders.late import decide
-from tests.orders.test_accepted import adopted
 
 pytestmark = pytest.mark.django_db
 NOBODY = "nobody has approved it yet"
+
+
+def adopted() -> Deal:
+    """A media buy that nobody here bought."""
+    told = {
+        "media_buy_id": "mb",
+        "status": "active",
+        "currency": "USD",
+        "packages": [{"package_id": "p1", "product_id": "olv", "budget": 5000}],
+        "start_time": "2030-01-01T00:00:00Z",
+        "end_time": "2030-02-01T00:00:00Z",
+    }
+    account = make_account(make_advertiser(), make_seller())
+    return media_buy_adopt(account=account, user=make_user("Ad Ops"), reason="x", told=told)
 
 
 def page(url: str, pk: object) -> str:
@@ -35,7 +49,7 @@ def test_the_question_shows_that_nobody_has_approved_it() -> None:
 
 
 def test_the_deal_shows_it_too_until_it_is_accepted() -> None:
-    deal, _ = adopted()
+    deal = adopted()
     shown = page("admin:orders_deal_change", deal.pk)
     assert NOBODY in shown.lower()
     assert ">0.00<" not in shown
@@ -44,7 +58,7 @@ def test_the_deal_shows_it_too_until_it_is_accepted() -> None:
 
 
 def test_lists_and_the_api_show_no_amount() -> None:
-    deal, _ = adopted()
+    deal = adopted()
     (listed,) = departures(make_user("Approver"))
     assert (listed.approved, listed.confirmed) == (None, 5000)
     assert DealSerializer(deal).data["gross"] is None

@@ -12,7 +12,6 @@ from django.db import transaction
 from orders.changes.send import CHANGE
 from orders.choices import deal_acts, deal_choices
 from orders.models import LIVE, Deal, DealStatus
-from orders.questions import FLIGHT
 from orders.selectors import questions_open
 from orders.ways import NO_WAY, ground_of, people, ways
 from tasks_app import clock
@@ -32,7 +31,6 @@ from tests.orders.attempts import (
     booking_runs,
     campaign_called_off,
     cancelled,
-    comes_up_and_people_decide,
     jobs_cancelled,
     purchases_out,
     reached_by,
@@ -78,7 +76,6 @@ def test_what_is_said_of_a_deal_is_so(ground: str) -> None:
     what_is_said_to_lead_on_does_and_nothing_else(deal)
     the_explanation_says_what_the_page_says(deal)
     what_came_of_a_purchase_without_effect_is_said(deal)
-    that_people_are_asked_about_its_flight_is_said_where_they_are(deal)
     those_who_are_named_can_and_nobody_else_can(deal)
     a_worker_is_said_to_send_it_where_one_does(deal)
     all_that_is_in_its_way_is_named(deal)
@@ -130,24 +127,6 @@ def what_came_of_a_purchase_without_effect_is_said(deal: Deal) -> None:
     late = (after.status == "timed_out", after.next_poll_at is not None)
     assert any(said) <= (told.deadline is not None)
     assert not any(said) or said == (late[0], any(late)), told.otherwise
-
-
-def that_people_are_asked_about_its_flight_is_said_where_they_are(deal: Deal) -> None:
-    """Where it comes up, the kill switch let go; of one whose account has ended nobody is asked."""
-    questions = questions_open(deal)
-    ground = ground_of(deal, questions)
-    if not ground.begun or any(one.kind == FLIGHT for one in questions):
-        return
-    told = explain(deal.reference, make_user("Administrator"))
-    does = " ".join(one.does for one in told.who)
-    with transaction.atomic():
-        _tried(lambda: comes_up_and_people_decide(deal, ""))
-        asked = Approval.objects.filter(kind=FLIGHT, subject_id=deal.pk).exists()
-        transaction.set_rollback(True)
-    said = ("asks people for new dates" in does, "people are asked first" in f"{does} {told.otherwise}")
-    assert any(said) == asked, (told.waiting_for, does)
-    page = " ".join(way.words for way in ways(ground).values())
-    assert ("people, asked about its flight" in page) == asked, page
 
 
 _ACTS: tuple[Callable[[Deal, User], None], ...] = (
@@ -213,7 +192,7 @@ def those_who_are_named_can_and_nobody_else_can(deal: Deal) -> None:
         can = bool(done) or _polls(deal, user)
         assert can == any(mover.right in rights for mover in named), (role, named)
         offered = {act.name for act in deal_acts(deal, [], user, cancelling=cancelling)}
-        assert offered - {"read"} == {name for name, act in _OFFERED.items() if act in done}, role
+        assert offered - {"read", "copy"} == {name for name, act in _OFFERED.items() if act in done}, role
 
 
 def the_explanation_says_what_the_page_says(deal: Deal) -> None:

@@ -78,7 +78,7 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
     DealLine: {"position", "budget", "ceiling", "start_at", "end_at", "targeting"},
     DealMirror: {
         *("due_at", "lease_until", "failures", "asked_at", "read_at"),
-        *("last_words", "older_reads", "older_asked_at"),
+        *("older_reads", "older_asked_at"),
     },
     Approval: {
         *("version", "status_since", "created_at", "reference", "kind", "subject_type", "subject_version"),
@@ -178,7 +178,7 @@ MODELS_OF_OURS = {
 # JSON that we build, of what sellers say: its shape is ours, what stands in it is theirs.
 BUILT = {
     *((Approval, "evidence"), (Deal, "reasons"), (Deal, "differences"), (Campaign, "outcome")),
-    *((Deal, "accepted"), (AssistantToolCall, "result"), (AssistantToolCall, "arguments")),
+    *((AssistantToolCall, "result"), (AssistantToolCall, "arguments")),
     *((Job, "outputs"), (Step, "outputs"), (WorkflowEvent, "payload"), (AuditEntry, "metadata")),
     *((AuditEntry, "changes"), (ReconciliationRun, "counts"), (ReconciliationRun, "report")),
     *(
@@ -190,16 +190,12 @@ BUILT = {
         (Account, "said"),
         (Account, "refused_reference"),
         (DealMirror, "as_stated"),
-        (DealMirror, "awaited"),
     ),
 }
-_DEPARTS = {"line": 1, "product": "so", "field": "rate", "approved": "so", "confirmed": "so"}
 _OFFERED = {"seller": "so", "product": "", "why": "so"}
 _REFUSED = dict.fromkeys(("code", "message", "field", "suggestion"), "so")
 # What stands in these where no row has anything; a column of a seller's own shape takes any.
 _BUILT_AS: dict[tuple[type[models.Model], str], Any] = {
-    (Deal, "accepted"): [_DEPARTS],
-    (DealMirror, "awaited"): [_DEPARTS],
     (DealMirror, "as_stated"): dict.fromkeys(("confirmed_at", "status_as_of", "revision"), "so"),
     (Campaign, "outcome"): {"booked": ["so"], "left_out": [_OFFERED], "left_out_more": 1},
     (ReconciliationRun, "counts"): {"differs": 1},

@@ -15,9 +15,10 @@ from typing import Any, get_args
 
 from campaigns import recommend
 from campaigns.brief import Brief, brief_validate
-from orders import confirmation, departures, last_words, matching, offers, targeting, weighing
-from orders.changes import proof
+from orders import confirmation, offers
 from orders.models import Deal, DealLine
+from orders.terms import compare, matching, stated, targeting
+from orders.terms.terms import approved_terms
 from tasks_app import canonical as digests
 from tasks_app.adcp import (
     account_keys,
@@ -103,10 +104,21 @@ def _compared(body: Any) -> Any:
     return canonical.observation_digest(said, task_type="x", sent_context={"x": body})
 
 
+_MOMENT = datetime(2026, 11, 21, 6, tzinfo=UTC)
 _LINES = [
-    unsaved(DealLine, position=n, product_id=f"p{n}", product_name="A", budget=5, rate=1) for n in range(10)
+    unsaved(
+        DealLine,
+        position=n,
+        product_id=f"p{n}",
+        product_name="A",
+        budget=Decimal(5),
+        rate=Decimal(1),
+        start_at=_MOMENT,
+        end_at=_MOMENT,
+    )
+    for n in range(10)
 ]
-_PAUSED = {"": {"paused": True}}
+_DEAL = Deal(currency="USD", start_at=_MOMENT, end_at=_MOMENT)
 
 
 def _packages(body: Any) -> list[Any]:
@@ -114,27 +126,17 @@ def _packages(body: Any) -> list[Any]:
     return [one if isinstance(one, dict) else {"package_id": one, "budget": one} for one in told]
 
 
-def _paused(body: Any) -> Json:
-    told = {"packages": _packages(body), "name": str(body), "paused": body, "status": str(body)}
-    return {**told, **dict.fromkeys(last_words.TERMS, _term(_other(body)))}
+def _record_of_buy(body: Any) -> Json:
+    dates = {"start_time": body, "end_time": body}
+    return {"packages": _packages(body), "total_budget": body, "currency": body, "paused": body, **dates}
 
 
-def _term(body: Any) -> Json:
-    return {"y": {"z": body}}
+def _stated(body: Any) -> Any:
+    return stated.stated_terms(_DEAL, _LINES, _record_of_buy(body), whole=True)
 
 
-def _said(body: Any, *terms: str) -> Json:
-    """What people said of the whole: also terms as large as what is stated of them."""
-    sent = {last_words.TERM: _term(body)}
-    return {"": {"name": "a", "pacing": "a", "paused": True, "impressions": 5, **dict.fromkeys(terms, sent)}}
-
-
-def _departing(body: Any) -> Any:
-    packages = matching.packages_of({"packages": _packages(body)})
-    matched = matching.packages_match(_LINES, packages)
-    buy = {"packages": packages, "total_budget": body, "currency": body}
-    deal = Deal(currency="USD")
-    return departures.departures(deal, _LINES, buy, matched, whole=True).found
+def _differing(body: Any) -> Any:
+    return compare.differences(approved_terms(_DEAL, _LINES), _stated(body))
 
 
 def _account(body: Any) -> Json:
@@ -178,18 +180,6 @@ def _recommended(body: Any) -> Any:
     return [one.matches for one in picks], [vars(one) for one in passed]
 
 
-def _taken(body: Any) -> Any:
-    """What a media buy's record leaves on the lines."""
-    lines = [unsaved(DealLine, position=n, product_id=f"p{n}", budget=5, rate=1) for n in range(10)]
-    deal, buy = Deal(currency="USD"), {"packages": _packages(body), "end_time": body}
-    for line in lines:
-        line.start_at = line.end_at = _MOMENT
-    deal.start_at = deal.end_at = _MOMENT
-    found = matching.packages_match(lines, matching.packages_of(buy))
-    confirmation.packages_take(deal, buy, found, whole=True)
-    return confirmation.differences(deal, lines)
-
-
 def _bought(body: Any) -> Json:
     named = ("media_buy_id", "status", "status_as_of", "valid_actions", "confirmed_at", "creative_deadline")
     return {**dict.fromkeys(named, body), "revision": body, "packages": _packages(body)}
@@ -201,7 +191,6 @@ def _forecast(body: Any) -> Json:
     return {"points": [point, *_packages(body)], "currency": body, **said}
 
 
-_MOMENT = datetime(2026, 11, 21, 6, tzinfo=UTC)
 _SELLER = unsaved(Seller, name="Norrland", slug="norrland")
 _MODE, _SECRETS = Seller.WebhookMode.HMAC, {"webhook_secret": "s" * 40, "webhook_secret_previous": "p" * 40}
 _SIGNS = unsaved(Seller, slug="signs", webhook_mode=_MODE, **_SECRETS)
@@ -292,30 +281,19 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (plain_words, "refusal_status"): None,
     (matching, "packages_of"): lambda body: matching.packages_of({"packages": _packages(body)}),
     (matching, "is_cancelled"): lambda body: matching.is_cancelled({"canceled": json.dumps(body)}),
-    (matching, "packages_beyond"): lambda body: matching.packages_beyond({"packages": _packages(body)}),
-    (matching, "packages_match"): lambda body: matching.packages_match(_LINES, _packages(body)).packages,
-    (weighing, "pair_by"): lambda body: weighing.pair_by({}, [["a"]], [["a"]] * len(_packages(body))),
-    (weighing, "pair_by_likeness"): lambda body: weighing.pair_by_likeness({}, _LINES, _packages(body)),
-    (departures, "departures"): _departing,
-    (departures, "departures_told"): None,  # the same, of lines that are read from the database
-    (departures, "uncounted"): lambda body: departures.uncounted(_departing(body)),
-    (departures, "counted"): None,  # by what is kept of a deal
-    (departures, "word_shown"): None,  # of what people said
-    (departures, "departs_in_a_pause"): lambda body: departures.departs_in_a_pause(
-        _LINES, _paused(body), _PAUSED, whole=True, is_asked=True
-    ),
-    (last_words, "has_ended"): lambda body: last_words.has_ended({"status": str(body)}),
-    (last_words, "whole_stated"): lambda body: list(
-        last_words.whole_stated(_said(body, "invoice_recipient"), _paused(body), _LINES, whole=True)
-    ),
-    (last_words, "package_stated"): lambda body: [
-        list(last_words.package_stated(_said(body, "measurement_terms"), "", _paused(package), _paused(body)))
-        for package in _packages(body)[:1]
-    ],
-    # Of what people said.
-    **{(last_words, name): None for name in ("in_words", "word_on")},
-    **{(last_words, name): None for name in ("words_after", "words_bought", "words_named")},
-    **{(last_words, name): None for name in ("words_of",)},
+    (matching, "excess_packages"): lambda body: matching.excess_packages({"packages": _packages(body)}),
+    (matching, "names_packages"): lambda body: matching.names_packages({"packages": _packages(body)}),
+    (matching, "match_packages"): lambda body: matching.match_packages(_LINES, _packages(body)).packages,
+    (matching, "is_unallocated"): None,  # of a line
+    (stated, "stated_terms"): lambda body: str(_stated(body)),
+    (stated, "is_canceled"): lambda body: stated.is_canceled({"packages": _packages(body)}, _LINES),
+    (stated, "is_paused"): lambda body: stated.is_paused({"paused": body, "status": str(body)}),
+    (stated, "status_of"): None,  # looks at single fields
+    (stated, "answer_as_record"): None,
+    (compare, "differences"): _differing,
+    (compare, "unreadable_values"): lambda body: compare.unreadable_values(_differing(body)),
+    (compare, "term_text"): compare.term_text,
+    (compare, "sorted_differences"): None,
     (recommend, "pick"): _recommended,
     (recommend, "matches"): lambda body: [
         recommend.matches(_wanted(), offer.product, "olv")
@@ -327,22 +305,12 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     ],
     (recommend, "passed_unread"): None,  # what is left out is cut
     (recommend, "products_wanted"): None,  # of a brief
-    (proof, "is_canceled"): lambda body: proof.is_canceled({"packages": _packages(body)}, _LINES),
-    (proof, "is_paused"): lambda body: proof.is_paused({"paused": body, "status": str(body)}),
-    (proof, "pauses_every_package"): lambda body: proof.pauses_every_package(
-        {"packages": _packages(body)}, _LINES
-    ),
-    (proof, "pauses_all_it_names"): lambda body: proof.pauses_all_it_names({"packages": _packages(body)}),
-    (proof, "is_shown"): None,  # reads the deal's lines; of the packages it takes what `is_canceled` does
-    (proof, "record_of"): None,  # looks at single fields
-    (targeting, "targeting_told"): lambda body: targeting.targeting_told(
+    (targeting, "stated_targeting"): lambda body: targeting.stated_targeting(
         {"targeting_overlay": body}, None, whole=True
     ),
     (targeting, "is_the_same"): lambda body: targeting.is_the_same({"x": body}, {"x": _other(body)}),
     (targeting, "is_targeted"): lambda body: targeting.is_targeted({"x": body}, {"x": body}, ["x"]),
-    (targeting, "targeting_wanted"): None,  # of our own request
-    (targeting, "targeting_after"): None,
-    (targeting, "targeting_left"): None,
+    (targeting, "targeting_after"): None,  # of our own request
     (account_keys, "names_more"): None,
     (account_keys, "account_key"): lambda body: str(account_keys.account_key(_account(body))),
     (account_keys, "natural_reference"): None,
@@ -396,13 +364,8 @@ OF_A_BODY: dict[tuple[ModuleType, str], Callable[[Any], Any] | None] = {
     (confirmation, "values_unread"): lambda body: confirmation.values_unread({}, _bought(body)),
     (confirmation, "stated_at"): lambda body: str(confirmation.stated_at(_bought(body))),
     (confirmation, "is_ended_early"): lambda body: confirmation.is_ended_early(Deal(start_at=_MOMENT), body),
-    (confirmation, "packages_take"): _taken,
-    (confirmation, "confirmed_values"): None,
-    (confirmation, "lines_save"): None,
-    (confirmation, "is_in_currency"): lambda body: confirmation.is_in_currency(Deal(), {"currency": body}),
-    (confirmation, "unconfirm"): None,
-    (confirmation, "differences"): _taken,
-    (confirmation, "in_words"): confirmation.in_words,
+    **{(confirmation, name): None for name in ("record_confirmed", "save_confirmed", "unconfirm")},
+    **{(confirmation, name): None for name in ("confirmed_gross", "stated_amount")},  # of terms, as stated
     (offers, "offers"): lambda body: len(list(offers.offers(_SELLER, [_product(body)], {}))),
     (offers, "left_out"): lambda body: [one.why for one in offers.left_out(_SELLER, _packages(body))],
     (offers, "channels_asked"): None,  # of our own request

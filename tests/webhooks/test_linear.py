@@ -222,9 +222,8 @@ def _named_in(module: str) -> dict[str, tuple[str, ast.expr]]:
 @pytest.mark.rule
 def test_a_type_is_known_by_what_it_stands_for() -> None:
     given = {
-        "orders.last_words.whole_stated",
-        "orders.matching.packages_match",
-        "orders.changes.proof.is_paused",
+        "orders.terms.matching.match_packages",
+        "orders.terms.stated.is_paused",
     }
     assert given <= set(given_a_body())
 

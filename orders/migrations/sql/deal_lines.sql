@@ -1,9 +1,9 @@
 -- Deals and their lines (packages): approved columns of a line change only with an entry of the deal.
 
--- Change approved columns of a deal's lines (p_lines: [{id, ...}]) and of the deal (p_changes), and delete lines (p_gone),
--- with one entry. Returns when; null if somebody else changed the deal first.
+-- Change approved columns of a deal's lines (p_lines: [{id, ...}]) and of the deal (p_changes), delete lines (p_gone)
+-- and add lines (p_new), with one entry. Returns when; null if somebody else changed the deal first.
 create function public.fd_deal_amend(
-    p_id uuid, p_version int, p_lines jsonb, p_gone uuid[], p_actor text, p_reason text, p_changes jsonb,
+    p_id uuid, p_version int, p_lines jsonb, p_gone uuid[], p_new jsonb, p_actor text, p_reason text, p_changes jsonb,
     p_trace text, p_at timestamptz) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $$
 declare
@@ -15,9 +15,15 @@ begin
   v_before := public.fd_deal_lines(p_id);
   delete from public.orders_dealline where deal_id = p_id and id = any (p_gone);
   update public.orders_dealline l
-     set (budget, units, start_at, end_at, targeting) =
-         (select r.budget, r.units, r.start_at, r.end_at, r.targeting from jsonb_populate_record(l, e.line) r)
+     set (product_id, pricing_option_id, budget, units, rate, start_at, end_at, targeting, paused, canceled) =
+         (select r.product_id, r.pricing_option_id, r.budget, r.units, r.rate, r.start_at, r.end_at, r.targeting,
+                 r.paused, r.canceled
+            from jsonb_populate_record(l, e.line) r)
     from jsonb_array_elements(p_lines) e (line) where l.deal_id = p_id and l.id = (e.line ->> 'id')::uuid;
+  insert into public.orders_dealline
+    select r.* from jsonb_array_elements(p_new) e (line),
+      jsonb_populate_record(null::public.orders_dealline,
+                            '{"forecast": {}, "terms": {}}'::jsonb || e.line || jsonb_build_object('deal_id', p_id)) r;
   v_after := public.fd_deal_lines(p_id);
   return public.fd_note_deal(p_id, p_version, p_actor, p_reason,
                              jsonb_build_object('lines', jsonb_build_array(v_before, v_after)), p_changes,
@@ -26,8 +32,10 @@ end $$;
 
 -- The approved columns of all lines of a deal, as the entry stores them.
 create function public.fd_deal_lines(p_id uuid) returns jsonb language sql stable as $$
-  select jsonb_agg(jsonb_build_object('line', position, 'budget', budget::text, 'units', units::text,
-                                      'start_at', start_at, 'end_at', end_at, 'targeting', targeting)
+  select jsonb_agg(jsonb_build_object('line', position, 'product_id', product_id,
+                                      'pricing_option_id', pricing_option_id, 'budget', budget::text,
+                                      'units', units::text, 'rate', rate::text, 'start_at', start_at, 'end_at', end_at,
+                                      'targeting', targeting, 'paused', paused, 'canceled', canceled)
                    order by position)
     from public.orders_dealline where deal_id = p_id
 $$;
@@ -41,9 +49,11 @@ end $$;
 create trigger fd_deal_born_in before insert on public.orders_deal
   for each row execute function public.fd_deal_born_in();
 
--- Lines come with their deal. A later one would be money that nobody was asked about.
+-- Lines come with their deal, or by fd_deal_amend, which runs as the owner. Another one would be money that nobody was
+-- asked about.
 create function public.fd_line_born() returns trigger language plpgsql as $$
 begin
+  if not public.fd_by_application() then return new; end if;
   perform 1 from public.orders_deal t
     where t.id = new.deal_id and t.version = 1 and t.born_in = public.fd_this_transaction();
   if not found then
