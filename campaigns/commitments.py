@@ -12,6 +12,7 @@ from django.db.models import OuterRef, Subquery
 from campaigns.models import Campaign
 from orders.amounts import gross
 from orders.changes.open_changes import reserved_by_deal
+from orders.committed import unclaimed_amounts
 from orders.models import CONFIRMED, UNDECIDED, Deal, DealStatus
 
 APPROVED = (DealStatus.ACCEPTED, DealStatus.BOOKING)
@@ -33,8 +34,10 @@ class Money:
 
 
 def money_of(campaigns: Collection[uuid.UUID]) -> dict[uuid.UUID, Money]:
-    """Campaign id to its money, with open changes. Deals that ended without a booking take nothing,
-    nor do those in another currency than their campaign's."""
+    """Return the money of each campaign, by its id, with open changes and unclaimed media buys.
+
+    Deals that ended without a booking, or in another currency than their campaign's, take nothing.
+    """
     currency = Campaign.objects.filter(pk=OuterRef("campaign_id")).values("currency")
     deals = Deal.objects.filter(campaign_id__in=campaigns, status__in=(*CONFIRMED, *APPROVED, *UNDECIDED))
     counted = deals.filter(currency=Subquery(currency))
@@ -48,6 +51,11 @@ def money_of(campaigns: Collection[uuid.UUID]) -> dict[uuid.UUID, Money]:
         money.deals.add(deal)
         told = (amount if confirmed is None else confirmed) if status in CONFIRMED else Decimal(0)
         _add(money, deal, status, amount + reserved.get(deal, Decimal(0)), confirmed=told)
+    in_currency = Deal.objects.filter(campaign_id__in=campaigns, currency=Subquery(currency))
+    for campaign, deal, amount in unclaimed_amounts(in_currency):
+        if campaign is not None:
+            money = found.setdefault(campaign, Money())
+            _add(money, deal, DealStatus.BOOKING, amount, confirmed=Decimal(0))
     return found
 
 

@@ -15,8 +15,8 @@ from campaigns.services import campaign_brief
 from orders.accounts import deal_account
 from orders.calling_off import deals_call_off
 from orders.changes.open_changes import cancels_all
-from orders.following import DIFFERENT
 from orders.models import CONFIRMED, LIVE, UNSETTLED, Deal, DealStatus
+from orders.questions import DIFFERENT
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.jobs.endings import JobRefusedError

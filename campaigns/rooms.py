@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from campaigns.models import Campaign
-from orders.committed import total_committed
+from orders.committed import total_committed, unclaimed_beside
 from orders.models import CONFIRMED, UNSETTLED, Deal
 from orders.rooms import Room, room_register
 
@@ -14,9 +14,11 @@ def register() -> None:
 
 
 def room_for(deal: Deal) -> Room | None:
-    """What its campaign's budget leaves beside every other deal that is not lost, with what changes on their
-    way bring, undecided ones too: whoever approves those as recommended stays within the budget. None without
-    a campaign's budget."""
+    """Return what the campaign's budget leaves beside its other deals, open changes and unclaimed media buys.
+
+    Undecided deals count, so that approving them as recommended stays within the budget. None without a
+    campaign's budget.
+    """
     if deal.campaign_id is None:
         return None
     campaign = Campaign.objects.filter(pk=deal.campaign_id).defer("brief", "outcome").first()
@@ -25,5 +27,5 @@ def room_for(deal: Deal) -> Room | None:
     others = Deal.objects.filter(
         campaign_id=deal.campaign_id, currency=deal.currency, status__in=(*UNSETTLED, *CONFIRMED)
     ).exclude(pk=deal.pk)
-    left = campaign.budget - total_committed(others)
+    left = campaign.budget - total_committed(others) - unclaimed_beside(deal)
     return Room(left=left, of=campaign.reference, budget=campaign.budget)

@@ -14,8 +14,8 @@ from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, 
 
 from campaigns.track import Purchase, middle
 from orders.amounts import confirmed
-from orders.following import DIFFERENT
 from orders.models import CONFIRMED, Deal, DealStatus
+from orders.questions import DIFFERENT
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk import text
 from tasks_app.desk.items import plural

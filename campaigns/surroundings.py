@@ -15,10 +15,9 @@ from campaigns.models import Campaign
 from campaigns.seller_history import seller_history
 from campaigns.track import middle, purchases
 from orders.amounts import cancelled_running, gross
-from orders.following import DIFFERENT
 from orders.models import Deal
 from orders.presenters import unread_of
-from orders.questions import DEAL
+from orders.questions import DEAL, DIFFERENT
 from tasks_app.approvals.around import Budget, Detail, Place, StartedOperation, around_register
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk.items import joined

@@ -9,9 +9,7 @@ from orders.amending import deal_amend
 from orders.amounts import deal_amounts
 from orders.deciding import booking_effects
 from orders.flights import deal_passed
-from orders.following import TWICE, twice_bought, twice_words
 from orders.models import CONFIRMED, LIVE, UNDECIDED, Deal, DealStatus
-from orders.nameless import is_nameless, nameless_refused, nameless_words
 from orders.questions import (
     DEAL,
     DIFFERENT,
@@ -25,8 +23,10 @@ from orders.services import (
     deal_cancel_at_seller,
     deal_locked,
     deal_withdraw_held,
+    end_status,
     purchase_held,
 )
+from orders.successors import duplicate_reason
 from tasks_app.approvals.kinds import Kind, Outcome, kind_register
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError
@@ -48,6 +48,11 @@ _UNREADABLE = (
     "it starts. Ask the seller to correct it, or reject it."
 )
 
+_UNNAMED = (
+    "Calls the deal off: its seller has named no media buy that could be cancelled. If it names one later, "
+    "people are asked whether to keep it."
+)
+
 
 def register() -> None:
     """Called when the application starts."""
@@ -64,11 +69,9 @@ def register() -> None:
                 "reject": "Cancels the deal and frees its budget.",
                 "nothing": "It expires at the deadline. Waiting never approves.",
             },
-            effects_for=twice_words,
             effects_now=booking_effects,
             amend=deal_amend,
             sends=frozenset({"approve"}),
-            sends_unless=lambda evidence: bool(evidence.get(TWICE)),
             spends=True,
             wished=True,
         )
@@ -88,7 +91,7 @@ def register() -> None:
             },
             effects_for=_difference_words,
             sends=frozenset({"reject"}),
-            sends_unless=is_nameless,
+            sends_unless=lambda evidence: not evidence.get("media_buy_id"),
             spends=True,
             outlives_job=True,
             decided={
@@ -143,7 +146,7 @@ def _decided_again(deal: Deal, approval: Approval, outcome: Outcome) -> None:
 
 def _check_bookable(deal: Deal) -> None:
     passed = deal_passed(deal)
-    why = f"{passed}: reject it, and copy it with new dates." if passed else twice_bought(deal)
+    why = f"{passed}: reject it, and copy it with new dates." if passed else duplicate_reason(deal)
     if why:
         raise DecisionRefusedError("impossible", why)
 
@@ -169,7 +172,7 @@ def _difference_decided(approval: Approval, outcome: Outcome) -> None:
         refused = f"Not accepted, by {approval.reference}: {outcome.comment}"
         note(deal, actor=outcome.actor, reason=refused[:500])
     elif outcome.answer == "rejected" and not deal.media_buy_id:
-        nameless_refused(deal, approval, outcome)
+        _call_off_unnamed(deal, approval, outcome)
     elif outcome.answer == "rejected":
         try:
             deal_cancel_at_seller(deal=deal, actor=outcome.actor, reason=outcome.comment)
@@ -179,9 +182,24 @@ def _difference_decided(approval: Approval, outcome: Outcome) -> None:
         _ask_difference_again(deal)
 
 
+def _call_off_unnamed(deal: Deal, approval: Approval, outcome: Outcome) -> None:
+    """End a deal whose media buy the seller has not named: nothing can be cancelled there."""
+    transition(
+        deal,
+        end_status(deal),
+        actor=outcome.actor,
+        reason=f"Not accepted, without a media buy of its own: {outcome.comment}"[:500],
+        metadata={"approval": approval.reference},
+        changes={"differs": False},
+    )
+
+
 def _difference_words(approval: Approval) -> dict[str, str]:
     acceptable = is_acceptable(approval.evidence.get("differences", []))
-    return {**nameless_words(approval), **({} if acceptable else {"approve": _UNREADABLE})}
+    return {
+        **({} if acceptable else {"approve": _UNREADABLE}),
+        **({} if approval.evidence.get("media_buy_id") else {"reject": _UNNAMED}),
+    }
 
 
 def _ask_difference_again(deal: Deal) -> None:

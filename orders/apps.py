@@ -17,12 +17,9 @@ class OrdersConfig(AppConfig):
             approved,
             assistant,
             begun_flights,
-            conflicts,
             corrected,
             explain,
-            finding_actions,
             guards,
-            late,
             live,
             mirror,
             obsolete_approvals,
@@ -30,10 +27,11 @@ class OrdersConfig(AppConfig):
             questions,
             reconcile,
             role_rights,
-            running_on,
             search,
         )
         from orders.changes import open_changes, prove, send
+        from orders.unclaimed import actions as finding_actions
+        from orders.unclaimed import conflicts, decisions
         from tasks_app.database_rights import rights_register
         from tasks_app.jobs.recipes import recipes_register
         from tasks_app.operations.sweep import chore_register
@@ -56,8 +54,7 @@ class OrdersConfig(AppConfig):
         prove.register()
         corrected.register()
         begun_flights.register()
-        late.register()
-        running_on.register()
+        decisions.register()
         obsolete_approvals.register()
         live.register()
         conflicts.register()

@@ -23,13 +23,14 @@ from orders.confirmation import (
 )
 from orders.mirror_times import mirror_begin
 from orders.models import Deal, DealLine, DealStatus
+from orders.services import purchases_of
 from orders.terms.compare import PACKAGE, UNAPPROVED, Difference, differences, sorted_differences
 from orders.terms.stated import stated_terms
 from orders.terms.terms import COLUMNS, THE_BUY, Terms, approved_terms, confirmed_terms, merge_terms
 from tasks_app import ids
 from tasks_app.approvals.models import Approval
 from tasks_app.lifecycle.references import next_reference
-from tasks_app.lifecycle.transitions import create, note, transition
+from tasks_app.lifecycle.transitions import Who, create, note, transition
 from tasks_app.operations.models import Channel, Operation
 from tasks_app.operations.pauses import request_let_go
 from tasks_app.people.actors import SYSTEM
@@ -39,22 +40,40 @@ _ID = "media_buy_id"
 _ANSWERED_TERMS = ("packages", "start_time", "end_time")  # of create_media_buy, the terms that are bought
 
 
-def deal_confirm(*, deal: Deal, operation: Operation, result: dict[str, Any] | None = None) -> None:
+def deal_confirm(
+    *,
+    deal: Deal,
+    operation: Operation | None,
+    result: dict[str, Any] | None = None,
+    kept_by: Who | None = None,
+) -> None:
     """Move a deal from booking to booked, and ask people about what the seller booked differently.
 
-    `result`: other than the operation's own. Called in a transaction that holds the deal's lock.
+    Called in the transaction that holds the deal.
+
+    Args:
+        deal: The deal.
+        operation: Its purchase, if there is one.
+        result: The media buy as the seller states it, other than in the operation's result.
+        kept_by: Who decided to keep the media buy as the seller states it.
     """
-    result = operation.result or {} if result is None else result
+    if result is None:
+        result = (operation.result if operation is not None else None) or {}
     told = without_foreign_id(deal, mirror(result))
     transition(
         deal,
         DealStatus.BOOKED,
-        actor=confirmed_by(operation),
+        actor=confirmed_by(operation) if operation is not None else SYSTEM,
         reason=f"Seller confirmed {told.get('media_buy_id', 'without naming the media buy')}",
-        metadata={"operation": operation.reference, "settled_by": operation.settled_by},
+        metadata={"operation": operation.reference, "settled_by": operation.settled_by}
+        if operation
+        else None,
         changes=told,
     )
-    _approve_answer(deal, operation)
+    if kept_by is not None:
+        _approve_stated(deal, result, actor=kept_by, reason="Kept as the seller states it")
+    elif operation is not None:
+        _approve_answer(deal, operation)
     mirror_begin(deal, stated_at=stated_at(result), as_stated=values_unread({}, result))
     compare(deal, result)
 
@@ -65,16 +84,21 @@ def _approve_answer(deal: Deal, operation: Operation) -> None:
     if request == operation.request:
         return
     bought = {"status": "active", **{name: request[name] for name in _ANSWERED_TERMS if name in request}}
+    reason = f"Bought as {operation.seller} was answered: {operation.reference}"
+    _approve_stated(deal, bought, actor=SYSTEM, reason=reason)
+
+
+def _approve_stated(deal: Deal, record: Mapping[str, Any], *, actor: Who, reason: str) -> None:
+    """Make the approved terms what a record states, unless something in it cannot be read."""
     lines = list(deal.lines.all())
-    stated = stated_terms(deal, lines, bought, whole=True)
+    stated = stated_terms(deal, lines, record, whole=True)
     found = differences(approved_terms(deal, lines), stated)
-    if not found:  # answered in words
+    if not found:
         return
     record_confirmed(lines, stated)
     save_confirmed(lines)
     known, deal.differences = deal.differences, found
-    reason = f"Bought as {operation.seller} was answered: {operation.reference}"
-    if not accept_differences(deal, actor=SYSTEM, reason=reason):
+    if not accept_differences(deal, actor=actor, reason=reason):
         deal.differences = known  # people are asked about what the seller states
     lines = list(deal.lines.all())
     for line in lines:  # the seller has confirmed nothing yet
@@ -149,18 +173,11 @@ def _differences(deal: Deal, lines: list[DealLine], stated: Terms, *, whole: boo
 
 
 @transaction.atomic
-def deal_adopt(
-    *,
-    lost: Deal,
-    operation: Operation,
-    actor: str,
-    approval: Approval,
-    result: dict[str, Any] | None = None,
-) -> Deal:
-    """Keep a media buy that `lost` cannot hold: as a new deal that follows it.
+def deal_adopt(*, lost: Deal, record: dict[str, Any], actor: str, approval: Approval) -> Deal:
+    """Keep a media buy that was made for a lost deal, as a new deal that follows it.
 
-    A terminal deal is never reopened (document 002). `approval` is the decision that it is kept, `result`
-    what the seller said of it where that is not the operation's own. Raises InvalidTransitionError.
+    A terminal deal is never reopened (document 002). `record`: the media buy as the seller states it;
+    `approval`: the decision to keep it. Raises InvalidTransitionError.
     """
     lines = list(lost.lines.all())
     deal = Deal(
@@ -191,11 +208,12 @@ def deal_adopt(
             deal,
             status,
             actor=actor,
-            reason=f"Bought late, kept by {approval.reference}",
+            reason=f"Kept by {approval.reference}",
             context=context,
             rights=(DECIDE,),
         )
-    deal_confirm(deal=deal, operation=operation, result=result)
+    purchase = purchases_of(lost).first()
+    deal_confirm(deal=deal, operation=purchase, result=record, kept_by=actor)
     return deal
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from orders.ask import Ask, AskConflictError, AskRefusedError
 from orders.changes.send import change_ask
-from orders.following import twice_anew
 from orders.models import LIVE, Deal, DealStatus
 from orders.purchases import purchase_ask
 from orders.services import deal_locked
+from orders.successors import duplicate_reason
 from tasks_app.lifecycle.errors import TransitionError
 from tasks_app.operations.corrections import corrector_register
 from tasks_app.operations.models import Operation
@@ -60,7 +60,7 @@ def _why_no_purchase(operation: Operation) -> str:
     return (
         f"{lost.reference} is {lost.status}: it is not over."
         if lost.status not in _OVER
-        else twice_anew(lost)
+        else duplicate_reason(lost)
     )
 
 

@@ -10,11 +10,11 @@ from django.db import transaction
 from orders.acts import ActRefusedError
 from orders.amounts import deal_amounts
 from orders.flights import Flight, line_flight, offered_flight
-from orders.following import OVER, twice_anew
 from orders.models import Deal
 from orders.questions import ask_deal
 from orders.rooms import NOTHING, room_problem
 from orders.services import DealDraft, LineDraft, deal_locked, deal_quote
+from orders.successors import LOST, duplicate_reason
 from tasks_app import clock, days
 from tasks_app.people.actors import actor_ensure
 from tasks_app.people.models import User
@@ -47,7 +47,7 @@ def may_copy(user: User) -> bool:
 
 def can_be_copied(deal: Deal) -> bool:
     """Return whether the deal has ended without a media buy, and no other deal is in its place."""
-    return deal.status in OVER and not deal.media_buy_id and not twice_anew(deal)
+    return deal.status in LOST and not deal.media_buy_id and not duplicate_reason(deal)
 
 
 def offered_days(deal: Deal) -> tuple[date, date]:
@@ -76,7 +76,8 @@ def copy_deal(*, deal_id: uuid.UUID, user: User, first: date | None, last: date 
     ended = deal_locked(deal_id)
     if not can_be_copied(ended):
         why = (
-            twice_anew(ended) or f"{ended.reference} is {ended.status}: only a deal that has ended is copied."
+            duplicate_reason(ended)
+            or f"{ended.reference} is {ended.status}: only a deal that has ended is copied."
         )
         raise ActRefusedError(why)
     draft = _draft(ended, _flight(ended, first, last))

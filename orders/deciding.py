@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Collection, Iterator, Sequence
 
 from orders.accounts import UnderAccount, account_stands, deal_account
-from orders.following import TWICE
 from orders.models import Deal
 from orders.po_numbers import NUMBER_USED
 from tasks_app.approvals.kinds import Effect
@@ -28,9 +27,8 @@ _TOGETHER = "every deal of its campaign is decided"
 def booking_effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:
     """What approving each of these questions whether to book a deal does now, where that is particular to it;
     one query for all of them."""
-    possible = [one for one in asked if not one.evidence.get(TWICE)]
-    deals = _deals(possible)
-    return {one.pk: {"approve": _booking(one, deals.get(one.subject_id))} for one in possible}
+    deals = _deals(asked)
+    return {one.pk: {"approve": _booking(one, deals.get(one.subject_id))} for one in asked}
 
 
 def change_effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:

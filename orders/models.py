@@ -58,8 +58,7 @@ class Deal(Stateful):
     account = models.ForeignKey(Account, null=True, on_delete=models.PROTECT)
     # The campaign it was recommended for: an upper storey, so no foreign key.
     campaign_id = models.UUIDField(null=True, db_index=True)
-    # The deal in whose place this one is: it came to nothing, and its order was corrected, or its late,
-    # contradicted or unknown media buy is kept.
+    # The lost deal in whose place this one is: a corrected order, a copy, or its kept unclaimed media buy.
     follows = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="followers")
     requested_by = models.CharField(max_length=80)
     currency = models.CharField(max_length=3)
@@ -342,6 +341,62 @@ class Change(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.deal_id}"
+
+
+class UnclaimedBuy(models.Model):
+    """A media buy that was made for a deal and that no live, approved deal holds.
+
+    People keep it as a deal or have it cancelled. While it is open, it commits its amount to the deal's
+    campaign.
+    """
+
+    class Source(models.TextChoices):
+        """How Flightdeck learnt of it."""
+
+        LATE = "late", "The purchase was completed late"
+        SECOND = "second", "The seller named a second media buy for the purchase"
+        LISTED = "listed", "The seller lists it"
+
+    class Outcome(models.TextChoices):
+        """How it ended."""
+
+        KEPT = "kept", "Kept as a deal"
+        CANCELLED = "cancelled", "Cancelled at the seller"
+        HELD = "held", "Held by another deal"
+        DROPPED = "dropped", "Not kept, and nothing could be cancelled"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    deal = models.ForeignKey(Deal, on_delete=models.PROTECT, related_name="unclaimed_buys")
+    media_buy_id = models.CharField(max_length=255, blank=True)  # empty: the seller has named none
+    source = models.CharField(max_length=20, choices=Source.choices)
+    record = models.JSONField()  # as the seller stated it last
+    # What it comes to, in the deal's currency: as the seller states it, or as ordered if that is unreadable.
+    amount = models.DecimalField(max_digits=18, decimal_places=4)
+    # What asks the seller to cancel it; null while people decide, also after the seller did not cancel it.
+    cancellation = models.ForeignKey(Operation, null=True, on_delete=models.PROTECT, related_name="+")
+    not_cancelled = models.TextField(blank=True)  # what the seller answered to the latest cancellation
+    opened_at = models.DateTimeField(default=timezone.now, editable=False)
+    closed_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=20, choices=Outcome.choices, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["deal", "media_buy_id"],
+                condition=models.Q(closed_at__isnull=True),
+                name="one_open_unclaimed_buy",
+            ),
+            models.CheckConstraint(condition=models.Q(amount__gte=0), name="unclaimed_not_negative"),
+            models.CheckConstraint(
+                condition=models.Q(closed_at__isnull=True, outcome="")
+                | (models.Q(closed_at__isnull=False) & ~models.Q(outcome="")),
+                name="closed_unclaimed_has_outcome",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.media_buy_id or 'unnamed'} for {self.deal_id}"
 
 
 class RequestKey(models.Model):

@@ -10,6 +10,7 @@ from django.db.models import Q
 from orders.changes.open_changes import close_changes_of_ended_deal, withdraw_unsent
 from orders.models import Deal
 from orders.services import deal_locked
+from orders.unclaimed.unclaimed_buys import review_after_transition
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.subjects import withdraw_if_obsolete
 from tasks_app.events.bus import Event, subscribe
@@ -29,6 +30,7 @@ def _handle(event: Event) -> None:
         return
     if event.entity_type == "deal":
         close_changes(event.entity_id)
+        review_after_transition(event.entity_id)
     withdraw_obsolete_approvals(event.entity_type, event.entity_id)
 
 

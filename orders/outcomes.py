@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import uuid
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from orders import questions
 from orders.booking import confirmed_by, deal_confirm
 from orders.calling_off import deals_call_off
-from orders.conflicts import another_bought, buys_another
-from orders.following import OVER, bought_by, twice
-from orders.lifetimes import ended_as_anothers, late_ask
-from orders.models import CONFIRMED, Deal, DealStatus
+from orders.models import CONFIRMED, Deal, DealStatus, UnclaimedBuy
 from orders.seller_state import deal_refresh
-from orders.services import deal_locked
+from orders.services import bought_by, deal_locked
+from orders.successors import live_relative, other_holder
+from orders.unclaimed.unclaimed_buys import record_unclaimed
 from tasks_app import clock
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.over import job_ender, on_job_ended, step_skipper
@@ -31,13 +30,12 @@ _ENDS_JOBS = (STEER_JOB, SUBMIT_CAMPAIGN)  # a job, or the campaign that it is o
 def register() -> None:
     """Called when the application starts."""
     on_settled(_settled)
-    on_late_result(_learnt)
+    on_late_result(_take_late_result)
     on_job_ended(booking_ended, recipe="book_deal")
 
 
 def booking_ended(job: Job) -> None:
-    """A deal whose booking is over without having been sent is called off, with the reason, and so is what
-    people are asked about it: nobody else books it."""
+    """Cancel a deal whose booking job ended before the purchase was sent, and withdraw its approvals."""
     reason = job.error or f"{job.reference} has ended without buying it"
     deal = uuid.UUID(job.inputs["deal_id"])
     actor = step_skipper(job, "buy") or job_ender(job)
@@ -49,25 +47,28 @@ def _settled(operation: Operation) -> None:
         _purchase_ended(deal_locked(operation.subject_id), operation)
 
 
-def _learnt(operation: Operation) -> None:
-    """What was bought is named after the purchase's end was published: the deal that holds it, or that keeps
-    it in its place, learns it. Where that one was refused meanwhile, or holds another, people say what
-    becomes of it."""
-    named = (operation.result or {}).get("media_buy_id")
+def _take_late_result(operation: Operation) -> None:
+    """Take a purchase's result that came after its end was published.
+
+    A deal that holds the media buy without a name learns the name. Otherwise the media buy is unclaimed,
+    unless a deal holds it.
+    """
+    named = bought_by(operation)
     if not _is_purchase(operation) or operation.subject_id is None or not named:
         return
-    whose = Q(pk=operation.subject_id) | Q(follows=operation.subject_id)
-    nameless = Deal.objects.filter(whose, status__in=CONFIRMED, media_buy_id="").order_by("pk").first()
-    if nameless is not None:
-        deal_refresh(deal_id=nameless.pk, buy=operation.result or {}, asked_at=clock.now(), whole=True)
+    own_purchase = Operation.objects.filter(subject_id=OuterRef("pk"), task_type="create_media_buy")
+    whose = Q(pk=operation.subject_id) | (Q(follows=operation.subject_id) & ~Exists(own_purchase))
+    unnamed = Deal.objects.filter(whose, status__in=CONFIRMED, media_buy_id="").order_by("pk").first()
+    if unnamed is not None:
+        deal_refresh(deal_id=unnamed.pk, buy=operation.result or {}, asked_at=clock.now(), whole=True)
         return
     deal = deal_locked(operation.subject_id)
-    if operation.status != O.COMPLETED:
-        return
-    if buys_another(deal, operation):
-        another_bought(deal, operation)
-    elif deal.status in OVER and questions.late_asked(deal) is None:
-        late_ask(deal, operation)
+    if operation.status == O.COMPLETED and deal.media_buy_id != named:
+        record_unclaimed(deal, operation.result or {}, source=_source(deal))
+
+
+def _source(deal: Deal) -> UnclaimedBuy.Source:
+    return UnclaimedBuy.Source.SECOND if deal.status in CONFIRMED else UnclaimedBuy.Source.LATE
 
 
 def _is_purchase(operation: Operation) -> bool:
@@ -78,21 +79,11 @@ def _purchase_ended(deal: Deal, operation: Operation) -> None:
     if operation.attempts == 0:
         questions.withdraw_booking_question(deal, "Its purchase was withdrawn")
     is_late = operation.overdue_at is not None or deal.status != DealStatus.BOOKING
-    if operation.status == O.COMPLETED and is_late:
-        late_ask(deal, operation)
-    elif deal.status != DealStatus.BOOKING:
-        return
-    elif operation.status != O.COMPLETED:
-        _purchase_lost(deal, operation)
-    elif not ended_as_anothers(deal, operation):
-        _bought(deal, operation)
-
-
-def _bought(deal: Deal, operation: Operation) -> None:
-    """Where what runs in its place was adopted meanwhile, and this is another media buy, there are two:
-    people say which one is kept."""
-    if twice(deal, bought_by(operation)):
-        late_ask(deal, operation)
+    if operation.status != O.COMPLETED:
+        if deal.status == DealStatus.BOOKING:
+            _purchase_lost(deal, operation)
+    elif is_late or other_holder(deal, bought_by(operation)) or live_relative(deal):
+        record_unclaimed(deal, operation.result or {}, source=_source(deal))
     else:
         deal_confirm(deal=deal, operation=operation)
 

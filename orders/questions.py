@@ -1,4 +1,4 @@
-"""The questions deals put to people: book it? accept what was booked? keep what came late?"""
+"""The approvals of deals: book this deal, accept what the seller holds instead."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from django.db import transaction
 
 from orders.amounts import deal_amounts
 from orders.changes.open_changes import is_rejected_buy_being_cancelled
-from orders.confirmation import stated_amount
 from orders.evidence import MOVING, deal_evidence
 from orders.flights import Flight
-from orders.following import DIFFERENT, LATE, OVER, TWICE, bought_by, twice, twice_bought, twice_kept
 from orders.models import UNDECIDED, Deal, lines_read_once
 from orders.po_numbers import number_warning
 from orders.policy_facts import deal_facts
-from orders.rooms import LEFT_AFTER, budget_after
 from orders.sent import purchase_sent
 from orders.services import deal_locked, purchases_of
 from orders.terms.compare import unreadable_values
@@ -30,15 +27,15 @@ from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.approvals.question import Question, is_as_shown
 from tasks_app.approvals.services import approval_open
 from tasks_app.approvals.subjects import questions_withdraw
-from tasks_app.lifecycle.transitions import Who, exact
+from tasks_app.lifecycle.transitions import Who
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.services import About as Told
 from tasks_app.notifications.services import notify
-from tasks_app.operations.models import Operation
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.setting_off import About, reach_register, set_off_register
 
 DEAL = "deal"
+DIFFERENT = "booked_differently"
 _HOUR = timedelta(hours=1)
 NOT_KNOWN = "not known"  # what a media buy comes to, of which its seller states what cannot be counted
 
@@ -130,7 +127,6 @@ def booking_question(deal: Deal) -> Question:
             **deal_evidence(deal),
             "sent": purchase_sent(deal),
             **number_warning(deal, purchases_of(deal).first()),
-            **_twice(twice_bought(deal)),
         },
         policy="Every recommendation, one approver",
         amount=deal_amounts(deal).approved,
@@ -210,7 +206,6 @@ def difference_question(deal: Deal) -> Question:
             "confirmed_gross": NOT_KNOWN if unknown else str(stated),
             **not_counted(unknown),
             "media_buy_id": deal.media_buy_id,
-            **_twice(twice_kept(deal)),
         },
         policy="Confirmed differs from approved",
         amount=None if unknown else stated,
@@ -226,55 +221,6 @@ def known_amount(deal: Deal, amount: Decimal) -> Decimal | None:
 def gross_shown(deal: Deal, amount: Decimal | None) -> str:
     """What a deal comes to after a change, as evidence."""
     return NOT_KNOWN if amount is None else str(money.floor_to_unit(amount, deal.currency))
-
-
-def ask_late_completion(deal: Deal, operation: Operation) -> Approval:
-    """Ask people what to do with a purchase that was completed after its deadline; `lifetimes.late_ask` says
-    where somebody has to."""
-    return _put(deal, late_question(deal, operation))
-
-
-def late_asked(deal: Deal) -> Approval | None:
-    """The open question whether a deal's late purchase is kept."""
-    open_ones = Approval.objects.filter(kind=LATE, status=ApprovalStatus.OPEN)
-    return open_ones.filter(subject_type="deal", subject_id=deal.pk).first()
-
-
-def late_question(deal: Deal, operation: Operation) -> Question:
-    """Return what would be asked now about a late purchase."""
-    stated, unknown = stated_amount(deal, operation.result or {})
-    approved = deal_amounts(deal).approved
-    gross = approved if stated is None else stated
-    again = twice(deal, bought_by(operation))
-    is_late = operation.overdue_at is not None or deal.status in OVER
-    late = {
-        **_twice(again),
-        **number_warning(deal, operation),
-        "confirmed_gross": NOT_KNOWN if unknown else stated,
-        **not_counted(unknown),
-        **({} if unknown else budget_after(deal, gross)),
-        "operation": operation.reference,
-        "media_buy_id": bought_by(operation) or None,
-        "settled_at": operation.settled_at,
-    }
-    question = deal_question(
-        deal,
-        kind=LATE,
-        title=f"{deal.seller} booked {deal.reference} after its deadline"
-        if is_late
-        else f"{deal.seller} booked a second media buy for {deal.reference}",
-        evidence=exact({**deal_evidence(deal), **late}),
-        policy="Completed after its deadline" if is_late else "Two media buys for one deal",
-        amount=None if unknown else gross,
-        approved=approved,
-    )
-    # What is left moves with every other deal; that it is beyond the budget is another question.
-    return replace(question, moving=question.moving | {LEFT_AFTER})
-
-
-def _twice(why: str) -> dict[str, str]:
-    """That it would be bought besides another one, as evidence."""
-    return {TWICE: why} if why else {}
 
 
 def not_counted(stated: Sequence[str]) -> dict[str, str]:

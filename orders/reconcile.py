@@ -1,9 +1,9 @@
 """Sellers' media buys beside our deals: bought and unknown here, booked here and unknown there, in step.
 
-Reading changes nothing, as in `tasks_app.operations.reconcile`. Without ids get_media_buys tells of active
-buys only: the account, all seven statuses and the cursor are given. It also lists what was bought without us;
-what carries our `context` and is no deal's is the loudest alarm. Source: AdCP media-buy/get-media-buys
-"Scope of Results".
+Without ids get_media_buys tells of active media buys only, so the request gives the account, all seven
+statuses and the cursor. The list also has media buys that were made without Flightdeck. One that names a deal
+in its `context` and that no live deal holds is unclaimed: people are asked about it. Source: AdCP
+media-buy/get-media-buys "Scope of Results".
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from datetime import datetime
 from typing import Any, get_args
 
 from asgiref.sync import async_to_sync
+from django.db import transaction
 from django.db.models import Q
 
-from orders.models import LIVE, Deal, DealLine, DealStatus
-from orders.questions import late_asked
+from orders.models import LIVE, Deal, DealLine, DealStatus, UnclaimedBuy
 from orders.seller_state import deal_follow
+from orders.services import deal_locked
 from orders.terms.matching import is_cancelled, packages_of
+from orders.unclaimed.unclaimed_buys import record_unclaimed
 from tasks_app import clock
 from tasks_app.adcp.account_keys import account_stated
 from tasks_app.adcp.requests import MediaBuyStatus
@@ -86,15 +88,29 @@ def media_buys_reconcile(sellers: Sequence[Seller], limit_s: float) -> list[Read
 
 
 def media_buy_settle(_seller: Seller, finding: Finding) -> Settled | None:
-    """Let the seller's word of a deal's media buy have its effect: it was read anyway."""
-    if finding.subject is None or finding.told is None or finding.asked_at is None:
+    """Apply what the seller states of a deal's media buy, and ask people about one that no deal holds."""
+    if finding.subject is None or finding.told is None:
         return None
-    if finding.verdict not in (Verdict.IN_STEP, Verdict.BEHIND, Verdict.AHEAD):
+    settled = None
+    if finding.asked_at is not None and finding.verdict in (Verdict.IN_STEP, Verdict.BEHIND, Verdict.AHEAD):
+        deal = deal_follow(deal_id=finding.subject.id, buy=finding.told, asked_at=finding.asked_at)
+        if finding.verdict == Verdict.BEHIND and deal.status not in (*LIVE, *_BUYING):
+            note = f"{deal.reference} is {deal.status} now, as the seller says"
+            settled = Settled(how="mirrored", note=note)
+    return _settle_unclaimed(finding.subject.id, finding) or settled
+
+
+@transaction.atomic
+def _settle_unclaimed(deal_id: uuid.UUID, finding: Finding) -> Settled | None:
+    """Record a media buy that no live deal holds, or take what the seller states of a recorded one."""
+    known = UnclaimedBuy.objects.filter(deal=deal_id, media_buy_id=finding.theirs, closed_at__isnull=True)
+    is_new = finding.verdict in (Verdict.BOUGHT_UNKNOWN, Verdict.AHEAD)
+    if not (is_new or known.exists()):
         return None
-    deal = deal_follow(deal_id=finding.subject.id, buy=finding.told, asked_at=finding.asked_at)
-    if finding.verdict == Verdict.BEHIND and deal.status not in (*LIVE, *_BUYING):
-        return Settled(how="mirrored", note=f"{deal.reference} is {deal.status} now, as the seller says")
-    return None
+    deal = deal_locked(deal_id)
+    if not record_unclaimed(deal, finding.told or {}, source=UnclaimedBuy.Source.LISTED):
+        return None
+    return Settled(how="asked", note=f"People are asked whether to keep {finding.theirs}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,7 +376,7 @@ def _unknown_here(
     if there in BUY_GONE and named.lives:
         verdict, judged = Verdict.IN_STEP, "came to nothing beside another with our ids"
     else:
-        verdict, judged = _judge(media_buy_id, deal, there)
+        verdict, judged = _judge(deal, there)
     note = "; ".join(filter(None, [judged, names_another(buy, deal.account) if deal.account else ""]))
     return Finding(
         verdict=verdict,
@@ -386,19 +402,13 @@ def _proves_nothing(buy: Buy, named: _Named | None) -> bool:
     return named.deal.status == DealStatus.BOOKING and not named.lives
 
 
-def _judge(media_buy_id: str, deal: Deal, there: str) -> tuple[Verdict, str]:
+def _judge(deal: Deal, there: str) -> tuple[Verdict, str]:
     if there in BUY_GONE and deal.status == DealStatus.BOOKING:
-        return Verdict.BEHIND, "came to nothing at the seller"
-    if there in BUY_GONE and deal.status not in LIVE:
-        return Verdict.IN_STEP, "came to nothing on either side"
-    if deal.media_buy_id and deal.media_buy_id != media_buy_id:
-        return Verdict.BOUGHT_UNKNOWN, f"bought twice: the deal is booked as {deal.media_buy_id}"
-    asked = late_asked(deal)
-    about = identity_of(asked.evidence.get("media_buy_id")) if asked is not None else None
-    if asked is not None and about in (None, media_buy_id):
-        return Verdict.BEHIND, f"bought late: {asked.reference} asks whether it is kept"
-    if asked is not None:
-        return Verdict.BOUGHT_UNKNOWN, f"bought twice: {asked.reference} asks about {about} alone"
+        return Verdict.BEHIND, "ended at the seller"
+    if there in BUY_GONE:
+        return Verdict.IN_STEP, "ended at the seller"
+    if deal.media_buy_id:
+        return Verdict.BOUGHT_UNKNOWN, f"the deal is booked as {deal.media_buy_id}"
     if deal.status in _BUYING:
         return _being_bought(deal)
     return Verdict.BOUGHT_UNKNOWN, f"bought, and the deal is {deal.status} here"

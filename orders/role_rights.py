@@ -46,6 +46,19 @@ TABLES: dict[str, May] = {
         update="the operation that sends it, what it reserves, and its outcome",
         columns=("operation_id", "reserved", "closed_at", "outcome"),
     ),
+    "orders_unclaimedbuy": May(
+        insert="a media buy that no deal holds",
+        update="what the seller states of it, its cancellation, and its outcome",
+        columns=(
+            "media_buy_id",
+            "record",
+            "amount",
+            "cancellation_id",
+            "not_cancelled",
+            "closed_at",
+            "outcome",
+        ),
+    ),
     "orders_requestkey": May(insert="an integrator's key"),
 }
 

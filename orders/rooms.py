@@ -63,7 +63,7 @@ def room_take(deal: Deal, total: Decimal, *, before: Decimal) -> None:
     """The same where people let it go: two deals of one campaign follow one another, until the commit. Raises
     DecisionRefusedError."""
     if total > before and deal.campaign_id is not None:
-        _one_at_a_time(deal.campaign_id)
+        lock_budget(deal.campaign_id)
     why = room_problem(deal, total, before=before)
     if why:
         raise DecisionRefusedError("limits", why)
@@ -96,8 +96,10 @@ def _rooms_of(deal: Deal) -> Iterator[Room]:
     return (room for room_for in _rooms if (room := room_for(deal)) is not None)
 
 
-def _one_at_a_time(campaign_id: uuid.UUID) -> None:
-    """No row is locked for it: others take the campaign's before those of its approvals, which a decision
-    holds already."""
+def lock_budget(campaign_id: uuid.UUID) -> None:
+    """Make decisions that spend a campaign's budget follow one another, until the caller's commit.
+
+    No row is locked: others lock the campaign before its approvals, which a decision has locked already.
+    """
     with connection.cursor() as cursor:
         cursor.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"amend:{campaign_id}"])

@@ -21,10 +21,8 @@ from django.db import transaction
 from orders.booking import compare, without_foreign_id
 from orders.changes.open_changes import needs_proof_reading
 from orders.confirmation import is_ended_early, mirror, stated_at, values_unread
-from orders.lifetimes import late_gone
 from orders.mirror_times import next_proof_reading, next_reading
 from orders.models import CONFIRMED, LIVE, Deal, DealMirror, DealStatus
-from orders.running_on import runs_on_gone
 from orders.services import deal_locked
 from tasks_app import clock
 from tasks_app.desk import text
@@ -172,7 +170,6 @@ def _take(
     steps = _steps(deal, kept, str(told.get("media_buy_status", ""))) if moves else ()
     _write(deal, buy, told, steps)
     _read(deal, kept, fresh, moved=moved or bool(steps))
-    runs_on_gone(deal)
     if deal.status in CONFIRMED:  # one that this record completes too
         compare(deal, buy, whole=whole)
     return deal
@@ -189,7 +186,6 @@ def _write(deal: Deal, buy: Mapping[str, Any], told: dict[str, Any], steps: tupl
         Deal.objects.filter(pk=deal.pk).update(**told)
         for name, value in told.items():
             setattr(deal, name, value)
-        late_gone(deal)
         return
     over = steps[-1] in (S.CANCELLED, S.FAILED)
     reason = reason_of(deal, buy) if over else f"{deal.seller} says {told['media_buy_status']}"

@@ -19,6 +19,7 @@ from orders.models import LIVE, Change, Deal, DealLine, DealStatus
 from orders.terms.terms import COLUMNS
 from tasks_app import clock, ids
 from tasks_app.adcp import requests
+from tasks_app.adcp.values import identity_of
 from tasks_app.lifecycle.errors import StaleVersionError
 from tasks_app.lifecycle.prepared import prepared_row
 from tasks_app.lifecycle.references import next_reference
@@ -310,9 +311,18 @@ def purchase_held(deal: Deal) -> Operation | None:
     return held.first()
 
 
-def purchase_of(deal: Deal) -> Operation:
-    """The create_media_buy of a deal. Raises Operation.DoesNotExist where none was asked for."""
-    return purchases_of(deal).get()
+def bought_by(purchase: Operation) -> str:
+    """Return the media buy that a purchase is answered with; empty if it names none."""
+    return identity_of((purchase.result or {}).get("media_buy_id")) or ""
+
+
+def end_status(deal: Deal) -> str:
+    """Return the status of a deal that its seller does not hold: cancelled, else failed.
+
+    Empty if the deal is over.
+    """
+    targets = deal.declared().targets(deal.status)
+    return next((to for to in (DealStatus.CANCELLED, DealStatus.FAILED) if to in targets), "")
 
 
 def purchases_of(deal: Deal) -> QuerySet[Operation]:

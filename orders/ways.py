@@ -16,12 +16,13 @@ from orders.accounts import UnderAccount, deal_account
 from orders.acts import can_be_cancelled
 from orders.changes.send import CHANGE
 from orders.confirmation import OVER_THERE, is_ended_early
-from orders.conflicts import end_of
 from orders.flights import deal_passed, request_passed
 from orders.models import LIVE, UNDECIDED, Deal
 from orders.models import DealStatus as S
-from orders.questions import DEAL, DIFFERENT, LATE
+from orders.questions import DEAL, DIFFERENT
 from orders.seller_state import SELLERS_WORDS, way
+from orders.services import end_status
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app.approvals.lapsing import waits_on
 from tasks_app.approvals.models import Approval
 from tasks_app.commands.kill_switch import stops_shown
@@ -163,7 +164,7 @@ def ground_of(deal: Deal, questions: Sequence[Approval]) -> Ground:
         stopped=stops_shown().words(deal.team_id) if to_be_sent else "",
         blocker=blocker,
         begun=_begun(deal, bought) if looked_at else "",
-        taken=end_of(deal),
+        taken=end_status(deal),
         held=bool(deal.media_buy_id),
         ahead=is_ended_early(deal, OVER_THERE),
         cancellable=can_be_cancelled(deal) and all(one.kind != CHANGE for one in questions),
@@ -262,7 +263,7 @@ _LETS = {
 
 
 def _booking(ground: Ground) -> Iterator[tuple[S, Way]]:
-    late = LATE if LATE in ground.asked else ""
+    late = UNCLAIMED if UNCLAIMED in ground.asked else ""
     if DEAL in ground.asked:  # not sent: it is not what people approved any more
         ends = ground.asked[DEAL].undecided
         words = f"When an approver rejects it as it is now{f', or {ends}' if ends else ''}"

@@ -181,9 +181,9 @@ TABLES: dict[str, May] = {
         delete="it is back",
     ),
     "tasks_app_conflict": May(
-        insert="two ends that contradict each other, unresolved, or in line behind one that is",
-        update="what people decided, once, at the server's time; who is asked, how many more came, why it is "
-        "asked about again",
+        insert="two ends that contradict each other, unresolved, or resolved at once because what "
+        "came second is asked about by itself",
+        update="what people decided, once, at the server's time; who is asked, how many more came",
         columns=(
             "resolution",
             "resolved_by",
@@ -193,7 +193,6 @@ TABLES: dict[str, May] = {
             "asked_by",
             "asked_at",
             "more",
-            "waits_because",
         ),
     ),
     "tasks_app_continuation": May(

@@ -14,7 +14,8 @@ from campaigns.models import Allocation, Campaign
 from campaigns.services import campaign_job
 from orders.api.selectors import deals_of
 from orders.api.serializers import DealSerializer
-from orders.questions import DEAL, DIFFERENT, LATE
+from orders.questions import DEAL, DIFFERENT
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app.api.base import StrictSerializer
 from tasks_app.api.serializers import (
     AskedNowSerializer,
@@ -25,7 +26,7 @@ from tasks_app.api.serializers import (
 )
 from tasks_app.approvals.models import ApprovalStatus
 
-KINDS_DECIDED = (DEAL, DIFFERENT, LATE)
+KINDS_DECIDED = (DEAL, DIFFERENT, UNCLAIMED)
 
 
 class ProblemSerializer(serializers.Serializer[dict[str, str]]):

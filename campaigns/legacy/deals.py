@@ -15,7 +15,7 @@ from campaigns.legacy.plans import Plan, PlannedRows, Problems, Refused, importe
 from campaigns.legacy.sellers import seller_facts
 from campaigns.legacy.source import Row, Source
 from campaigns.legacy.values import UnmappableError, Values, flight, kept, moment, number, required, text
-from orders.following import OVER
+from orders.successors import LOST
 from tasks_app import money
 from tasks_app.lifecycle.declarations import lifecycle
 
@@ -132,7 +132,7 @@ class _Reading:
         advertiser = read(lambda: self._advertiser(legacy_id or ""))
         read(lambda: required(values, "product_id"))
         lines = (
-            read(lambda: self._lines(legacy_id, currency, over=status in OVER))
+            read(lambda: self._lines(legacy_id, currency, over=status in LOST))
             if legacy_id and currency
             else None
         )

@@ -2,8 +2,7 @@
 
 A task that "completed" may have changed nothing. The answer proves the change, or the media buy is read for
 ten minutes (`apply.settle_ended_changes`). What is not shown then, or is still open a day later, is a
-difference that people are asked about. A cancellation of a media buy that no live deal holds has no change.
-The seller's word counts then, and people are told when it does not show the cancellation.
+difference that people are asked about.
 """
 
 from __future__ import annotations
@@ -25,20 +24,14 @@ from orders.changes.open_changes import (
     ended_changes,
 )
 from orders.changes.send import is_change
-from orders.conflicts import second_buy
-from orders.following import bought_by
-from orders.lifetimes import late_ask
 from orders.mirror import mirror_read_now
 from orders.models import LIVE, Change, Deal, DealStatus
-from orders.running_on import is_gone
 from orders.seller_state import columns_if_newest, deal_refresh, is_outdated
-from orders.services import deal_locked, purchase_of, purchases_of
+from orders.services import deal_locked
 from orders.terms.stated import answer_as_record, is_canceled
 from tasks_app import clock
 from tasks_app.lifecycle.transitions import note, transition
 from tasks_app.notifications.services import About, notify
-from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import conflict_reopen
 from tasks_app.operations.converge import on_late_result
 from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as O
@@ -98,6 +91,14 @@ def _settled(operation: Operation) -> None:
         _prove(deal, change)
 
 
+def _settled_without_change(deal: Deal, operation: Operation) -> None:
+    """The change is closed: its deal has ended, or its operation was withdrawn before it was sent."""
+    _take_answer(deal, operation)
+    is_refused = operation.status in _NOT_MADE and cancels_all(operation.request)
+    if is_refused and deal.status in LIVE and is_own(deal, operation):
+        _cancellation_refused(deal, operation)
+
+
 def _open_change_of(operation: Operation) -> Change | None:
     return Change.objects.select_related("operation").filter(operation=operation, closed_at=None).first()
 
@@ -115,13 +116,13 @@ def _prove(deal: Deal, change: Change) -> None:
 
 def _take_answer(deal: Deal, operation: Operation) -> None:
     """Take what the answer says of the deal's media buy; a cancellation that it shows ends the deal."""
-    if operation.status != O.COMPLETED:
+    if operation.status != O.COMPLETED or not is_own(deal, operation):
         return
     answer, asked_at = answer_of(operation), result_at(operation)
     outdated = is_outdated(deal, answer, asked_at=asked_at)
     if cancels_all(operation.request) and is_canceled(answer, list(deal.lines.all())) and not outdated:
         _cancel_deal(deal, operation, answer)
-    elif deal.status in LIVE and is_own(deal, operation):
+    elif deal.status in LIVE:
         deal_refresh(deal_id=deal.pk, buy=answer, asked_at=asked_at)
         deal.refresh_from_db()
 
@@ -130,8 +131,6 @@ def _cancel_deal(deal: Deal, operation: Operation, answer: Mapping[str, Any]) ->
     change = _open_change_of(operation)
     if change is not None:
         close_change(change, Change.Outcome.MADE)
-    if _is_anothers(deal, operation):
-        return
     told = columns_if_newest(deal, answer, asked_at=result_at(operation))
     if DealStatus.CANCELLED not in deal.declared().targets(deal.status):
         Deal.objects.filter(pk=deal.pk).update(**told)
@@ -167,53 +166,13 @@ def _cancellation_refused(deal: Deal, operation: Operation) -> None:
         note(deal, actor=SYSTEM, reason=why[:500], changes={"differs": True})
         questions.ask_about_differences(deal)
     else:
-        _tell_not_cancelled(deal, operation)
+        _notify(deal, operation, f"{deal.seller} has not cancelled {_buy_of(operation)}")
 
 
 def _late_result(operation: Operation) -> None:
     """The result came after the operation's end was published: it is compared, a closed change stays so."""
     if operation.subject_type == "deal" and operation.task_type == "update_media_buy":
         _take_answer(deal_locked(_deal_id(operation)), operation)
-
-
-def _settled_without_change(deal: Deal, operation: Operation) -> None:
-    """The operation has no open change: a cancellation without a live deal, or one whose change is closed."""
-    _take_answer(deal, operation)
-    if not cancels_all(operation.request):
-        return
-    stated = answer_of(operation)
-    if operation.status != O.COMPLETED:
-        _not_cancelled(deal, operation)
-    elif not is_canceled(stated, list(deal.lines.all())):
-        if stated.get("media_buy_status"):
-            _not_cancelled(deal, operation)
-        else:
-            _notify(deal, operation, f"{deal.seller} does not show that {_buy_of(operation)} is cancelled")
-
-
-def _not_cancelled(deal: Deal, operation: Operation) -> None:
-    """The seller has not cancelled a media buy that no deal holds: its question is open again."""
-    if deal.status in LIVE and is_own(deal, operation):
-        _cancellation_refused(deal, operation)
-        return
-    if not _is_anothers(deal, operation):
-        of_its_purchase = _is_of_its_purchase(deal, operation)
-        if deal.status in (DealStatus.BOOKING, DealStatus.FAILED) and of_its_purchase:
-            late_ask(deal, purchase_of(deal))
-            return
-        if is_gone(deal):
-            return
-    _tell_not_cancelled(deal, operation)
-
-
-def _tell_not_cancelled(deal: Deal, operation: Operation) -> None:
-    """A media buy that nobody wants costs money at the seller until somebody there ends it."""
-    named = _buy_of(operation)
-    _notify(deal, operation, f"{deal.seller} has not cancelled {named}")
-    contradicted = Conflict.objects.filter(operation__subject_id=deal.pk, resolved_at__isnull=False)
-    for conflict in contradicted:
-        if named in (second_buy(conflict), deal.media_buy_id):
-            conflict_reopen(conflict_id=conflict.pk, why=f"{named} was not cancelled")
 
 
 def _notify(deal: Deal, operation: Operation, title: str) -> None:
@@ -241,17 +200,6 @@ def answer_of(operation: Operation) -> dict[str, Any]:
 def is_own(deal: Deal, operation: Operation) -> bool:
     """Return whether an operation is about the media buy that the deal holds."""
     return bool(deal.media_buy_id) and operation.request.get("media_buy_id") == deal.media_buy_id
-
-
-def _is_anothers(deal: Deal, operation: Operation) -> bool:
-    return bool(deal.media_buy_id) and operation.request.get("media_buy_id") != deal.media_buy_id
-
-
-def _is_of_its_purchase(deal: Deal, operation: Operation) -> bool:
-    """Whether it is about the media buy that the deal's purchase is answered with, and not one that only a
-    contradiction named."""
-    purchase = purchases_of(deal).first()  # what was imported or adopted has none
-    return purchase is not None and operation.request.get("media_buy_id") == bought_by(purchase)
 
 
 def _deal_id(operation: Operation) -> Any:

@@ -124,6 +124,25 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='UnclaimedBuy',
+            fields=[
+                ('id', models.UUIDField(default=tasks_app.ids.new_id, editable=False, primary_key=True, serialize=False)),
+                ('media_buy_id', models.CharField(blank=True, max_length=255)),
+                ('source', models.CharField(choices=[('late', 'The purchase was completed late'), ('second', 'The seller named a second media buy for the purchase'), ('listed', 'The seller lists it')], max_length=20)),
+                ('record', models.JSONField()),
+                ('amount', models.DecimalField(decimal_places=4, max_digits=18)),
+                ('not_cancelled', models.TextField(blank=True)),
+                ('opened_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('closed_at', models.DateTimeField(null=True)),
+                ('outcome', models.CharField(blank=True, choices=[('kept', 'Kept as a deal'), ('cancelled', 'Cancelled at the seller'), ('held', 'Held by another deal'), ('dropped', 'Not kept, and nothing could be cancelled')], max_length=20)),
+                ('cancellation', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='tasks_app.operation')),
+                ('deal', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='unclaimed_buys', to='orders.deal')),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
             name='DealMirror',
             fields=[
                 ('deal', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='mirror', serialize=False, to='orders.deal')),
@@ -196,5 +215,17 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='requestkey',
             constraint=models.UniqueConstraint(fields=('actor', 'key'), name='request_key_once_per_caller'),
+        ),
+        migrations.AddConstraint(
+            model_name='unclaimedbuy',
+            constraint=models.UniqueConstraint(condition=models.Q(('closed_at__isnull', True)), fields=('deal', 'media_buy_id'), name='one_open_unclaimed_buy'),
+        ),
+        migrations.AddConstraint(
+            model_name='unclaimedbuy',
+            constraint=models.CheckConstraint(condition=models.Q(('amount__gte', 0)), name='unclaimed_not_negative'),
+        ),
+        migrations.AddConstraint(
+            model_name='unclaimedbuy',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('outcome', '')), models.Q(('closed_at__isnull', False), models.Q(('outcome', ''), _negated=True)), _connector='OR'), name='closed_unclaimed_has_outcome'),
         ),
     ]

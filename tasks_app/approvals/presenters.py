@@ -31,7 +31,7 @@ from tasks_app.people.models import User
 _GLYPHS = {
     "booked_differently": "differs",
     "conflict": "conflict",
-    "late_completion": "overdue",
+    "unclaimed": "overdue",
     "overdue": "overdue",
 }
 
@@ -314,8 +314,8 @@ def _short_title(approval: Approval) -> str:
         return f"Accept {confirmed} for {asked}" if confirmed != asked else "Accept what was booked"
     if approval.kind == "booked_differently":
         return "Accept what was booked"
-    if approval.kind == "late_completion":
-        return "Keep or cancel a late booking"
+    if approval.kind == "unclaimed":
+        return "Keep or cancel an unclaimed media buy"
     if approval.kind == "overdue":
         return "Decide what to do: no answer"
     return approval.title

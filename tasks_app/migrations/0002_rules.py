@@ -7,7 +7,7 @@ from django.db import migrations
 from tasks_app.lifecycle.install import create_sequence, install_entity, install_sql
 
 _SQL = Path(__file__).parent / "sql"
-_MONEY = ["deal", "deal_change", "booked_differently", "late_completion"]
+_MONEY = ["deal", "deal_change", "booked_differently", "unclaimed"]
 _POLICIES = [
     {
         "key": "every-recommendation",

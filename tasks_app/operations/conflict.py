@@ -16,7 +16,8 @@ class Conflict(models.Model):
     `first` and `second` each hold {channel, at, status, task_id, value, body}: `value` is the task's own
     result or error, `body` what was received, whole. `digest` names what came second, so that the same
     contradiction is opened once however often it is repeated (AdCP L3/async-identity-and-convergence). Of one
-    operation and kind one is open at a time.
+    operation and kind one is open at a time. One whose second answer names something that people are asked
+    about by itself is resolved at once, by the system.
     """
 
     advertiser_path = "operation__advertiser"
@@ -47,8 +48,6 @@ class Conflict(models.Model):
     reason = models.TextField(blank=True)
     # Further contradictions of this kind that came while it was open: counted, kept as observations.
     more = models.PositiveIntegerField(default=0)
-    # Why it is asked about again, once the one of its kind that is open is decided.
-    waits_because = models.TextField(blank=True)
     # Somebody wrote to the seller about it; it stays open.
     asked_by = models.CharField(max_length=80, blank=True)
     asked_at = models.DateTimeField(null=True)

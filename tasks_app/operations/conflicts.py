@@ -1,7 +1,7 @@
 """Contradictions of sellers: opened once each with both payloads, put to people, resolved by their decision.
 
-What was first stands until then (AdCP L3/async-identity-and-convergence, "One operation, competing
-observations"). What taking the second does is the business of the storey that owns the operation's subject.
+The first answer stands until then (AdCP L3/async-identity-and-convergence, "One operation, competing
+observations"). The storey that owns the operation's subject says what taking the second does.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
-from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import F, QuerySet
 
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
@@ -32,48 +30,40 @@ from tasks_app.operations.converge import on_observed
 from tasks_app.operations.matching import mismatch
 from tasks_app.operations.models import SETTLED, Channel, Observation, Operation
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.operations.sweep import chore_register
 from tasks_app.people.actors import SYSTEM
 from tasks_app.people.roles import STEER_OPERATION
 from tasks_app.people.scope import asker_of
-from tasks_app.troubles.rows import each_row, held_back
-from tasks_app.troubles.works import work_on
 
 KIND = "conflict"
 _OPEN_VERSION = 1
-_AT_ONCE = 100
-_WORK = work_on("conflicts_asked", "conflict")
-_MOST_IN_LINE = 20  # of one kind about one operation, whatever its seller claims
 _NEVER_REBOUND = "A task’s id never changes once it is bound: what came second cannot be taken."
 _NOBODYS = "Nothing here can be changed by what came second."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taker:
+class ConflictResolution:
     """What the owner of a subject makes of a contradiction about it.
 
-    `claims` names what only the second tells of, that costs money and is nobody's yet (empty: nothing);
-    people are asked about each such thing. `asks` gives a question about one with the money that is decided
-    about and what policies judge it by. `why_not` says in a sentence why what came second cannot be taken
-    (empty: it can); `effects` what keeping the first and taking the second do. `keep` and `take` do it, rows
-    only, in the commit of the decision.
+    `claim` records what the second answer names besides, if people have to decide about that by itself. It
+    returns a sentence about it, and nobody decides about the contradiction (empty: people do). `add_subject`
+    adds the subject to the question. `why_not` returns a sentence why the second answer cannot be taken
+    (empty: it can), `effects` what keeping the first and taking the second do. `take` does it, rows only, in
+    the commit of the decision.
     """
 
-    claims: Callable[[Conflict], str]
-    asks: Callable[[Conflict, Question], Question]
+    claim: Callable[[Conflict], str]
+    add_subject: Callable[[Conflict, Question], Question]
     why_not: Callable[[Conflict], str]
-    effects: Callable[[Conflict], tuple[Effect, Effect]]
-    keep: Callable[[Conflict, Approval, Outcome], None]
+    effects: Callable[[Conflict], tuple[str, str]]
     take: Callable[[Conflict, Approval, Outcome], None]
 
 
-_takers: dict[str, Taker] = {}
+_resolutions: dict[str, ConflictResolution] = {}
 
 
 def register() -> None:
     """Called when the application starts."""
     on_observed(_observed)
-    chore_register("conflicts_asked", conflicts_ask)
     kind_register(
         Kind(
             name=KIND,
@@ -88,16 +78,15 @@ def register() -> None:
                 "nothing": "What was first stands, and it is asked about again.",
             },
             effects_now=_effects,
-            sends=frozenset({"approve", "reject"}),
             outlives_job=True,
             decided={"approved": "what was first stands", "rejected": "what came second is taken"},
         )
     )
 
 
-def taker_register(subject_type: str, taker: Taker) -> None:
+def resolution_register(subject_type: str, resolution: ConflictResolution) -> None:
     """Let the owner of `subject_type` say what its contradictions can come to."""
-    _takers[subject_type] = taker
+    _resolutions[subject_type] = resolution
 
 
 def conflict_open(
@@ -108,11 +97,11 @@ def conflict_open(
     second: Mapping[str, Any],
     note: str = "",
 ) -> Conflict | None:
-    """Keep a contradiction whole and ask people, in the caller's transaction; None where it is known already,
-    or counted with one of its kind that is open: a seller that says something else at every look would put as
-    many questions. One that claims something of its own is asked about after that.
+    """Keep a contradiction whole and ask people, in the caller's transaction.
 
-    `first` and `second` are {channel, at, status, task_id, value, body}.
+    Return None if it is known already, or counted with one of its kind that is open: a seller that says
+    something else at every look would otherwise put as many questions. `first` and `second` are {channel, at,
+    status, task_id, value, body}.
     """
     # Of a delivery key the body is bound, whatever it says; else what was said, whatever carried it.
     named = ("body",) if kind == Conflict.Kind.KEY else ("status", "task_id", "value")
@@ -131,29 +120,21 @@ def conflict_open(
         second=exact(second, floats=True),
         at=clock.now(),
     )
-    if _beside(conflict).filter(resolved_at__isnull=True).update(more=F("more") + 1):
-        _put_in_line(conflict)
+    resolution = _resolutions.get(operation.subject_type)
+    claimed = resolution.claim(conflict) if resolution else ""
+    known = _beside(conflict).filter(**({"reason": claimed} if claimed else {"resolved_at__isnull": True}))
+    if known.update(more=F("more") + 1):
         return None
+    if claimed:
+        conflict.resolution, conflict.resolved_by = Conflict.Resolution.KEPT, SYSTEM
+        conflict.resolved_at, conflict.reason = conflict.at, claimed
     if not _kept(conflict):
         return None
-    stands = f"The first stands until somebody decides {conflict.reference}."
-    _tell(conflict, f"{conflict.get_kind_display()}. {stands}")
-    conflict_ask(conflict)
+    stands = claimed or f"The first stands until somebody decides {conflict.reference}"
+    _tell(conflict, f"{conflict.get_kind_display()}. {stands}.")
+    if not claimed:
+        conflict_ask(conflict)
     return conflict
-
-
-def conflict_learnt(
-    *, operation: Operation, known: Mapping[str, Any], note: str, at: datetime, channel: str
-) -> Conflict | None:
-    """The result that was missing contradicts what was learnt of the operation since its end was published:
-    `known`, by a `channel` and as of `at`, stands until people decide."""
-    came = _first_of(operation)
-    first = {**came, "channel": channel, "at": at, "value": dict(known), "body": None}
-    last = _applied(operation).values_list("channel", flat=True).first()
-    second = {**came, "channel": last or came["channel"]}
-    return conflict_open(
-        operation=operation, kind=Conflict.Kind.TERMINAL, first=first, second=second, note=note
-    )
 
 
 def _beside(conflict: Conflict) -> QuerySet[Conflict]:
@@ -169,31 +150,7 @@ def _kept(conflict: Conflict) -> bool:
     return Conflict.objects.filter(pk=conflict.pk).exists()
 
 
-def _put_in_line(conflict: Conflict) -> None:
-    """What claims something of its own is asked about when the one that is open is decided: each thing once,
-    so many of them."""
-    claimed = _claim(conflict)
-    undecided = _beside(conflict).filter(Q(resolved_at__isnull=True) | ~Q(waits_because=""))
-    waiting = list(undecided.select_related("operation")) if claimed else []
-    if not claimed or claimed in map(_claim, waiting):
-        return
-    if len(waiting) > _MOST_IN_LINE:
-        more = f"It names more than people are asked about one after the other: {claimed} too."
-        _tell(waiting[0], more, key=f"conflict:flood:{conflict.operation_id}")
-        return
-    conflict.waits_because = f"It claims {claimed}"
-    conflict.resolution, conflict.resolved_by = Conflict.Resolution.KEPT, SYSTEM
-    conflict.resolved_at = conflict.at
-    if _kept(conflict):
-        _tell(conflict, f"{conflict.waits_because}: it is asked about after the one that is open.")
-
-
-def _claim(conflict: Conflict) -> str:
-    taker = _takers.get(conflict.operation.subject_type)
-    return taker.claims(conflict) if taker else ""
-
-
-def _tell(conflict: Conflict, body: str, *, key: str = "") -> None:
+def _tell(conflict: Conflict, body: str) -> None:
     operation = conflict.operation
     notify(
         kind=KIND,
@@ -203,7 +160,7 @@ def _tell(conflict: Conflict, body: str, *, key: str = "") -> None:
         about=About(type="conflict", id=conflict.pk),
         team=operation.team,
         right="" if operation.team else STEER_OPERATION,
-        key=key or f"conflict:{conflict.pk}",
+        key=f"conflict:{conflict.pk}",
     )
 
 
@@ -213,28 +170,10 @@ def conflict_ask(conflict: Conflict) -> Approval:
     return approval_open(question=_question(conflict), requested_by=asker, opened_by=SYSTEM)
 
 
-def conflicts_ask() -> int:
-    """Ask about what is open and asked of nobody, the oldest first: of no team, from before such questions
-    were the whole house's. Answers how many."""
-    asked = Approval.objects.filter(
-        kind=KIND, subject_type="conflict", subject_id=OuterRef("pk"), status=ApprovalStatus.OPEN
-    )
-    unasked = Conflict.objects.filter(~Exists(asked), resolved_at__isnull=True)
-    ids = unasked.exclude(pk__in=held_back(_WORK)).order_by("pk").values_list("pk", flat=True)
-    return each_row(_WORK, ids[:_AT_ONCE], _ask_unasked)
-
-
-def _ask_unasked(conflict_id: uuid.UUID) -> int:
-    conflict = _select().filter(pk=conflict_id, resolved_at__isnull=True).first()
-    if conflict is not None:
-        conflict_ask(conflict)
-    return int(conflict is not None)
-
-
 def _question(conflict: Conflict) -> Question:
     question = _said(conflict)
-    taker = _takers.get(conflict.operation.subject_type)
-    return taker.asks(conflict, question) if taker else question
+    resolution = _resolutions.get(conflict.operation.subject_type)
+    return resolution.add_subject(conflict, question) if resolution else question
 
 
 def _said(conflict: Conflict) -> Question:
@@ -263,58 +202,19 @@ def _said(conflict: Conflict) -> Question:
     )
 
 
-def conflict_reopen(*, conflict_id: uuid.UUID, why: str) -> None:
-    """What was decided could not be done: the question is open again, at once or when the other one of its
-    kind about the operation is decided."""
-    conflict = _select().get(pk=conflict_id)
-    if conflict.resolved_at is None:
-        return
-    if not _open_again(conflict, why):
-        conflict.waits_because = why
-        conflict.save(update_fields=["waits_because"])
-        return
-    conflict.refresh_from_db(fields=["resolution", "resolved_by", "resolved_at", "note", "waits_because"])
-    conflict_ask(conflict)
-
-
-def _open_again(conflict: Conflict, why: str) -> bool:
-    """Whether it is open again: the database allows one of a kind for an operation."""
-    again = {"resolution": "", "resolved_by": "", "resolved_at": None, "waits_because": ""}
-    noted = f"{conflict.note}; {why}".lstrip("; ")
-    try:
-        with transaction.atomic():
-            Conflict.objects.filter(pk=conflict.pk).update(note=noted, **again)
-    except IntegrityError:
-        return False
-    return True
-
-
-def _next_in_line(decided: Conflict) -> None:
-    """Ask about the next one of its kind that waited for the decision."""
-    waiting = _beside(decided).exclude(waits_because="").order_by("pk").first()
-    if waiting is not None:
-        conflict_reopen(conflict_id=waiting.pk, why=waiting.waits_because)
-
-
 def take_refusal(conflict: Conflict) -> str:
     """Why what came second cannot be taken; empty where it can."""
     if conflict.operation.status not in SETTLED:
         return _NEVER_REBOUND if conflict.kind == Conflict.Kind.TASK else _NOBODYS
-    taker = _takers.get(conflict.operation.subject_type)
-    return taker.why_not(conflict) if taker else _NOBODYS
+    resolution = _resolutions.get(conflict.operation.subject_type)
+    return resolution.why_not(conflict) if resolution else _NOBODYS
 
 
 def choice_words(conflict: Conflict) -> tuple[str, str]:
-    """What keeping the first and taking the second will do; the second is empty where it cannot be."""
-    keep, take = _choice(conflict)
-    return keep.words, "" if take_refusal(conflict) else take.words
-
-
-def _choice(conflict: Conflict) -> tuple[Effect, Effect]:
-    taker = _takers.get(conflict.operation.subject_type)
-    if taker is None:
-        return Effect(words="Nothing changes.", sends=False), Effect(words="", sends=False)
-    return taker.effects(conflict)
+    """Return what keeping the first and taking the second will do. The second is empty if refused."""
+    resolution = _resolutions.get(conflict.operation.subject_type)
+    keep, take = resolution.effects(conflict) if resolution else ("Nothing changes.", "")
+    return keep, "" if take_refusal(conflict) else take
 
 
 def _effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:
@@ -324,9 +224,9 @@ def _effects(asked: Sequence[Approval]) -> dict[uuid.UUID, dict[str, Effect]]:
     found = {}
     for one in asked:
         if (conflict := conflicts.get(one.subject_id)) is not None:
-            (keep, take), why_not = _choice(conflict), take_refusal(conflict)
-            refused = Effect(words=f"Not possible: {why_not}", sends=False)
-            found[one.pk] = {"approve": keep, "reject": refused if why_not else take}
+            (keep, take), why_not = choice_words(conflict), take_refusal(conflict)
+            said = {"approve": keep, "reject": f"Not possible: {why_not}" if why_not else take}
+            found[one.pk] = {answer: Effect(words=words, sends=False) for answer, words in said.items()}
     return found
 
 
@@ -344,10 +244,9 @@ def _apply(approval: Approval, outcome: Outcome) -> None:
     conflict.resolution = Conflict.Resolution.TAKEN if taken else Conflict.Resolution.KEPT
     conflict.resolved_by, conflict.resolved_at, conflict.reason = outcome.actor, clock.now(), outcome.comment
     conflict.save(update_fields=["resolution", "resolved_by", "resolved_at", "reason"])
-    taker = _takers.get(conflict.operation.subject_type)
-    if taker is not None:
-        (taker.take if taken else taker.keep)(conflict, approval, outcome)
-    _next_in_line(conflict)
+    resolution = _resolutions.get(conflict.operation.subject_type)
+    if resolution is not None and taken:
+        resolution.take(conflict, approval, outcome)
 
 
 def _reopen(approval: Approval) -> None:

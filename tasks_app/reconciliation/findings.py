@@ -91,7 +91,7 @@ class _Known:
 
     def __init__(self, seller: Seller, kind: str, findings: Iterable[Finding]) -> None:
         digests = {id_digest(finding.theirs) for finding in findings if finding.verdict in KEPT}
-        still_holds = Q(digest__in=digests, resolution__in=(R.SEEN, R.POLLED, R.OBSERVED))
+        still_holds = Q(digest__in=digests, resolution__in=(R.SEEN, R.POLLED, R.OBSERVED, R.ASKED))
         wanted = Q(resolved_at__isnull=True) | still_holds
         rows = ReconciliationFinding.objects.filter(wanted, seller=seller, kind=kind).defer("told")
         # Held until the commit: what a person does about one at this moment is before or after, not lost.
@@ -143,6 +143,8 @@ def _record(
     now, row = clock.now(), known.of(finding)
     if settled is not None and settled.how == R.POLLED and row is not None and _still_behind(row):
         row, settled = (row if row.is_open else None), None
+    if row is not None and row.resolution == R.ASKED and settled is None:
+        row = None  # nobody is asked about it any more
     row = row or ReconciliationFinding(
         seller=seller,
         kind=kind,
@@ -202,7 +204,8 @@ def _still_behind(row: ReconciliationFinding) -> bool:
 
 
 def _is_new(row: ReconciliationFinding) -> bool:
-    return row.first_seen_at == row.last_seen_at and row.differs
+    """Whether it is told as new. An approval tells people what they are asked about."""
+    return row.first_seen_at == row.last_seen_at and row.differs and row.resolution != R.ASKED
 
 
 def _tell(run: ReconciliationRun, seller: Seller, rows: list[ReconciliationFinding]) -> None:

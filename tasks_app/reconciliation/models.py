@@ -70,6 +70,7 @@ class ReconciliationFinding(models.Model):
         POLLED = "polled"  # asked for its result at once
         MIRRORED = "mirrored"  # the deal went where the seller's word leads
         ADOPTED = "adopted"  # a deal of ours now
+        ASKED = "asked"  # people are asked what to do with the media buy
         SEEN = "seen"  # a person says it may stay so
         GONE = "gone"  # a later run did not find it any more
 

@@ -80,6 +80,7 @@ _ENDED = {
     R.OBSERVED: "An operation follows it",
     R.POLLED: "Asked for its result",
     R.MIRRORED: "The deal followed the seller",
+    R.ASKED: "People are asked about it",
     R.ADOPTED: "Adopted",
     R.SEEN: "May stay so",
     R.GONE: "Not found any more",

@@ -9,8 +9,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from orders.models import Deal
-from orders.questions import LATE
 from orders.services import deal_book
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.presenters import effects_of
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
@@ -124,7 +124,7 @@ def test_who_decides_on_what_came_late_sees_what_was_bought_under_its_number(api
     late.give_up(operation)
     anew, _ = placed(api, body)
     late.say(operation, "completed", late.bought(deal))
-    asked = Approval.objects.get(kind=LATE)
+    asked = Approval.objects.get(kind=UNCLAIMED)
     assert anew.reference in effects_of(asked)["approve"]
-    late.decide(LATE, "approve")
+    late.decide(UNCLAIMED, "approve")
     assert Deal.objects.get(follows=deal).status == "booked", "people may want both"

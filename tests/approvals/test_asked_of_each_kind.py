@@ -21,7 +21,7 @@ from tests.orders.late import overdue
 from tests.support import undone
 
 pytestmark = pytest.mark.django_db
-WISHED = {"runs_on", "deal", "deal_change", "settle_by_hand", "seller_trust", "answer"}
+WISHED = {"deal", "deal_change", "settle_by_hand", "seller_trust", "answer"}
 _WHY = "As we said on the phone"
 
 

@@ -13,10 +13,10 @@ from django.test import Client
 from orders.acts import deal_cancel_ask, deal_withdraw
 from orders.ask import Ask
 from orders.changes.send import change_ask
-from orders.following import OVER
 from orders.models import Deal
 from orders.questions import ask_deal
 from orders.selectors import questions_open
+from orders.successors import LOST
 from orders.waits import question_wait
 from orders.ways import ground_of, ways
 from tasks_app import clock
@@ -254,7 +254,7 @@ def _approved_and_then(question: Approval) -> str:
         approval_decide(approval_id=question.pk, user=make_user("Approver"), verdict="approve")
     if _left():
         return "sent"
-    if Deal.objects.get().status in OVER:
+    if Deal.objects.get().status in LOST:
         return "over"
     account = Account.objects.select_related("seller", "advertiser").get()
     account_record(

@@ -41,7 +41,7 @@ def test_the_rules_hold(copy: Path) -> None:
         ("orders/services.py", "from tasks_app.operations.asking import operation_ensure", "Operations come"),
         ("campaigns/actions.py", "from tasks_app.operations import asking", "Operations come"),
         ("tasks_app/jobs/worker.py", "from tasks_app.commands.adapters import adapter_of", "Adapters are"),
-        ("orders/late.py", "from tasks_app.commands.executing import execute_now", "Adapters are"),
+        ("orders/outcomes.py", "from tasks_app.commands.executing import execute_now", "Adapters are"),
         ("orders/services.py", "from tasks_app.operations.execution import AdcpAdapter", "The AdCP adapter"),
         ("orders/services.py", "from tasks_app.adcp.client import call", "Sellers are called"),
         ("orders/services.py", "from tasks_app.adcp.mcp import call", "Transports are"),

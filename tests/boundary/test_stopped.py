@@ -16,8 +16,9 @@ from campaigns.explain_words import Progress, campaign_answers
 from campaigns.models import Campaign
 from campaigns.services import campaign_submit
 from orders.models import Deal
-from orders.questions import DIFFERENT, LATE, ask_deal
+from orders.questions import DIFFERENT
 from orders.services import deal_book
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app.approvals import kinds, selectors
 from tasks_app.approvals.models import Approval, Decision
 from tasks_app.approvals.presenters import effects_now, effects_of
@@ -51,8 +52,7 @@ from tests.factories import (
 )
 from tests.orders.asking import ASKED
 from tests.orders.asking import asked as ask
-from tests.orders.late import adopted, booking, overdue, say
-from tests.orders.refusing import refused
+from tests.orders.late import booking, overdue, say
 from tests.ui.pages import drawn, page_of, read
 
 pytestmark = pytest.mark.django_db
@@ -271,20 +271,13 @@ def _late_without_a_name() -> Approval:
     _, operation = booking()
     overdue(operation)
     say(operation, "completed", {"packages": []})
-    return Approval.objects.get(kind=LATE, status="open")
-
-
-def _bought_twice() -> Approval:
-    lost, _ = refused()
-    adopted(lost)
-    return ask_deal(make_deal(seller=lost.seller, account=False, follows=lost))
+    return Approval.objects.get(kind=UNCLAIMED, status="open")
 
 
 # Answers that are sent to the seller, of questions where they are not; and what they do there.
 UNSENT: dict[str, tuple[Callable[[], Approval], str, str]] = {
     "booked without a name": (_booked_without_a_name, "reject", "Calls the deal off"),
-    "bought late without a name": (_late_without_a_name, "reject", "Calls the deal off"),
-    "bought twice": (_bought_twice, "approve", "Not possible"),
+    "bought late without a name": (_late_without_a_name, "reject", "Sends nothing"),
 }
 
 

@@ -22,7 +22,7 @@ from campaigns.today.money import commitments
 from orders.amounts import deal_amounts
 from orders.models import Deal, DealStatus
 from orders.questions import ask_deal
-from orders.services import deal_book, purchase_of
+from orders.services import deal_book, purchases_of
 from tasks_app import clock
 from tasks_app.approvals.models import Approval, ApprovalStatus
 from tasks_app.desk.explain import explain_row
@@ -198,7 +198,7 @@ def test_calling_it_off_leaves_a_late_purchase_with_somebody(campaign: Campaign,
         one.refresh_from_db()
     assert (asked.status, never_sent.status) == (ApprovalStatus.OPEN, ApprovalStatus.VOIDED)
     assert bought.status == DealStatus.BOOKING
-    decide("late_completion", "reject")
+    decide("unclaimed", "reject")
     assert cancellation().request["media_buy_id"] == BUY
 
 
@@ -210,7 +210,7 @@ def late_purchase(deal: Deal) -> Approval:
     say(operation, "submitted", channel="reply")
     overdue(operation)
     say(operation, "completed", buy(deal))
-    return Approval.objects.get(kind="late_completion", status="open")
+    return Approval.objects.get(kind="unclaimed", status="open")
 
 
 def test_what_runs_on_after_it_was_called_off_is_said_and_counted(campaign: Campaign, buyer: User) -> None:
@@ -219,8 +219,8 @@ def test_what_runs_on_after_it_was_called_off_is_said_and_counted(campaign: Camp
     for deal in (booked, out):
         approve_deal(deal)
         claim_one(operation_id=deal_book(deal=deal).pk)
-        say(purchase_of(deal), "submitted", channel="reply")
-    say(purchase_of(booked), "completed", buy(booked))
+        say(purchases_of(deal).get(), "submitted", channel="reply")
+    say(purchases_of(booked).get(), "completed", buy(booked))
     campaign_cancel(campaign_id=campaign.pk, user=buyer, reason="the client withdrew")
     campaign.refresh_from_db()
     assert campaign.status == CampaignStatus.FAILED

@@ -15,7 +15,8 @@ from campaigns.models import Campaign, CampaignStatus
 from campaigns.outcome import campaign_finish
 from campaigns.services import campaign_job, campaign_submit
 from orders.models import Deal, DealStatus
-from orders.questions import DIFFERENT, LATE
+from orders.questions import DIFFERENT
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.jobs.actions import WaitForAccount, WaitForApprovals, WaitForOperation, WaitUntil
@@ -58,7 +59,7 @@ def executing() -> tuple[Campaign, Deal, Deal]:
     Deal.objects.filter(pk__in=[good.pk, late.pk]).update(campaign_id=campaign.pk)
     buying.overdue(operation)
     buying.say(operation, "completed", buying.bought(late))
-    buying.decide(LATE, "reject")
+    buying.decide(UNCLAIMED, "reject")
     return campaign, good, late
 
 

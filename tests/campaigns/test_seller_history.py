@@ -6,7 +6,7 @@ import pytest
 
 from campaigns.seller_history import seller_history
 from orders.questions import ask_deal
-from orders.services import purchase_of
+from orders.services import purchases_of
 from tasks_app import ids
 from tasks_app.lifecycle.transitions import transition
 from tests.factories import approve_deal, make_deal, make_seller, make_user
@@ -34,7 +34,7 @@ def test_what_was_never_ordered_says_nothing_of_its_seller() -> None:
     late.say(operation, "completed", late.bought(booked))
     lost, purchase = late.booking(seller)
     late.say(purchase, "failed")
-    assert purchase_of(late.fresh(lost)).sent_at is not None
+    assert purchases_of(late.fresh(lost)).get().sent_at is not None
     found = told()
     assert (found["Orders"], found["Failed"]) == ("2", "1")
     assert "Cancelled after the order" not in found

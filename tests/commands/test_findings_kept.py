@@ -10,17 +10,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from orders.models import Deal
-from orders.seller_state import deal_follow
 from tasks_app import clock
-from tasks_app.approvals.models import Approval
-from tasks_app.approvals.presenters import effects_of
-from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.approvals.waiting import waiting_for
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.notifications.models import Notification
 from tasks_app.notifications.selectors import notifications_of
-from tasks_app.operations.models import Operation
 from tasks_app.people.models import Membership, User
 from tasks_app.people.rights import rights_recorded
 from tasks_app.reconciliation import findings
@@ -29,7 +22,6 @@ from tasks_app.reconciliation.findings import finding_sign
 from tasks_app.reconciliation.models import ReconciliationFinding
 from tasks_app.reconciliation.retention import reports_prune
 from tasks_app.sellers.models import Account, Seller
-from tests.commands.reconciling import booking, settle
 from tests.commands.running import call
 from tests.factories import make_account, make_advertiser, make_team, make_user
 from tests.fake_seller.driver import FakeSeller
@@ -212,73 +204,6 @@ def test_many_of_one_hide_no_others(faulty: FakeSeller, omar: User, monkeypatch:
     assert any("mb-theirs" in body for _, body in told)
     assert [title for title, _ in told if "2 media buys more" in title]
     assert "2 media buys more" in str([one.title for one in notifications_of(omar)])
-
-
-def _completed(deal: Deal) -> None:
-    settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
-    for status in ("delivering", "completed"):
-        transition(deal, status, actor="system")
-
-
-def _cancelled_by_its_seller(deal: Deal) -> None:
-    settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active", "revision": 5})
-    deal_follow(deal_id=deal.pk, buy=_gone("canceled", revision=6), asked_at=clock.now())
-
-
-def _failed_by_its_seller(deal: Deal) -> None:
-    deal_follow(deal_id=deal.pk, buy=_gone("rejected", revision=6), asked_at=clock.now())
-
-
-def _gone(status: str, *, revision: int) -> dict[str, Any]:
-    return {"media_buy_id": "mb-1", "status": status, "revision": revision}
-
-
-ENDED = {
-    "completed": _completed,
-    "cancelled": _cancelled_by_its_seller,
-    "failed": _failed_by_its_seller,
-}
-
-
-@pytest.mark.parametrize("revision", [7, 3], ids=["newer", "restored"])
-@pytest.mark.parametrize("verdict", ["approve", "reject"])
-@pytest.mark.parametrize("status", ENDED)
-def test_what_its_seller_ended_and_runs_on_is_cancelled_by_two(
-    faulty: FakeSeller, seller: Seller, status: str, verdict: str, revision: int
-) -> None:
-    deal = booking(seller)
-    ENDED[status](deal)
-    assert Deal.objects.get().status == status
-    tells(faulty, {"media_buy_id": "mb-1", "status": "active", "revision": revision})
-    call("reconcile")
-    finding, ines = ReconciliationFinding.objects.get(verdict="ahead"), make_user("Administrator")
-    act(finding, ines, "cancel")
-    with pytest.raises(ActionRefusedError, match="already"):
-        act(finding, make_user("Ad Ops"), "cancel")
-    asked = Approval.objects.get(kind="runs_on")
-    assert effects_of(asked)["approve"].endswith("Reason: So.")
-    assert not Operation.objects.filter(task_type="update_media_buy").exists()
-    with pytest.raises(DecisionRefusedError, match="yourself"):
-        approval_decide(approval_id=asked.pk, user=ines, verdict=verdict, comment="So.")
-
-    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict=verdict, comment="So.")
-
-    sent = Operation.objects.filter(task_type="update_media_buy")
-    assert [one.request["canceled"] for one in sent] == ([True] if verdict == "approve" else [])
-
-
-def test_what_its_seller_ended_after_all_is_no_question(faulty: FakeSeller, seller: Seller) -> None:
-    """Its seller told of an older state, and then that it is over again."""
-    _cancelled_by_its_seller(booking(seller))
-    tells(faulty, {"media_buy_id": "mb-1", "status": "active", "revision": 3})
-    call("reconcile")
-    act(ReconciliationFinding.objects.get(verdict="ahead"), make_user("Administrator"), "cancel")
-    assert Approval.objects.get(kind="runs_on").status == "open"
-
-    tells(faulty, _gone("canceled", revision=6))
-    call("reconcile")
-
-    assert Approval.objects.get(kind="runs_on").status == "voided"
 
 
 def test_a_finding_of_one_account_is_adopted_for_no_other(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from contextlib import ExitStack
 from datetime import datetime
 from decimal import Decimal
@@ -12,9 +13,9 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connections, transaction
 
-from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.models import Deal, DealMirror
 from orders.seller_state import deal_follow
+from orders.unclaimed.adopt import AdoptionRefusedError, media_buy_adopt
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
@@ -87,11 +88,9 @@ def test_one_too_large_to_be_kept_is_adopted_by_its_total(
 
 
 def test_bought_with_our_ids_and_unknown_here_is_told_once_and_waits_by_name(
-    faulty: FakeSeller, seller: Seller, operator: User
+    faulty: FakeSeller, account: Account, operator: User
 ) -> None:
-    deal = booking(seller)
-    settle(deal, "failed")
-    lost = bought(faulty, seller, {"deal_id": str(deal.pk)})
+    lost = bought(faulty, account.seller, {"deal_id": str(uuid.uuid4())})
 
     first, again = call("reconcile", "--json"), call("reconcile", "--json")
 
@@ -103,8 +102,26 @@ def test_bought_with_our_ids_and_unknown_here_is_told_once_and_waits_by_name(
     assert (alarm.level, alarm.right) == ("alarm", "tasks_app.steer_operation")
     assert lost in alarm.body
     assert alarm in notifications_of(operator)
+
+
+def test_what_was_bought_for_a_lost_deal_is_asked_about_once_and_kept_or_gone(
+    faulty: FakeSeller, seller: Seller, operator: User
+) -> None:
+    deal = booking(seller)
+    settle(deal, "failed")
+    named = bought(faulty, seller, {"deal_id": str(deal.pk)})
+    for _ in range(2):
+        (found,) = call("reconcile", "--json").json["sellers"][0]["media_buys"]
+        assert found["handled"] == f"People are asked whether to keep {named}"
+    asked = Approval.objects.get(kind="unclaimed")
+    assert (asked.subject_id, asked.evidence["media_buy_id"]) == (deal.pk, named)
     finding = ReconciliationFinding.objects.get()
-    assert (finding.subject_type, finding.subject_id, finding.here) == ("deal", deal.pk, deal.reference)
+    assert (finding.resolution, finding.here) == ("asked", deal.reference)
+    assert not Notification.objects.filter(kind="bought_unknown").exists()
+    told(faulty, {"media_buy_id": named, "status": "canceled", "context": {"deal_id": str(deal.pk)}})
+    call("reconcile")
+    asked.refresh_from_db()
+    assert asked.status == "voided"
 
 
 def test_an_external_one_is_no_difference_and_can_be_adopted(
@@ -235,25 +252,6 @@ def test_adopted_twice_at_once_is_one_deal(account: Account, operator: User) -> 
     assert len(made) == 4
     assert len(set(made)) == Deal.objects.count() == 1
     assert Deal.objects.get().lines.count() == 2
-
-
-def test_what_was_bought_for_a_deal_that_failed_is_adopted_in_its_place(
-    faulty: FakeSeller, seller: Seller, operator: User
-) -> None:
-    lost = booking(seller)
-    line = lost.lines.get()
-    settle(lost, "failed")
-    package = {"package_id": "p1", "budget": 500, "context": {"line_id": str(line.pk)}}
-    told(faulty, {**EXTERNAL, "packages": [package], "context": {"deal_id": str(lost.pk)}})
-    call("reconcile")
-
-    act(ReconciliationFinding.objects.get(), operator, "adopt", "It is what we asked for")
-
-    kept = Deal.objects.get(media_buy_id="mb-ext")
-    lost.refresh_from_db()
-    assert (lost.status, kept.status) == ("failed", "delivering")
-    assert kept.reasons["replaces"] == lost.reference
-    assert (kept.lines.get().product_name, kept.start_at) == (line.product_name, lost.start_at)
 
 
 def test_only_who_may_steer_acts_and_sees_it_by_team(
@@ -392,33 +390,26 @@ def test_a_missing_media_buy_is_read_on_request(faulty: FakeSeller, seller: Sell
     assert now < before
 
 
-@pytest.mark.parametrize("there", ["active", "paused", "pending_start"])
-def test_what_is_completed_here_and_runs_there_is_told(
-    faulty: FakeSeller, seller: Seller, there: str
-) -> None:
+def test_what_runs_on_after_its_deal_was_cancelled_is_asked_about(faulty: FakeSeller, seller: Seller) -> None:
+    deal = booking(seller)
+    settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
+    for status in ("delivering", "cancelled"):
+        moved(deal, status, actor="system")
+    told(faulty, {"media_buy_id": "mb-1", "status": "paused"})
+    call("reconcile")
+    asked = Approval.objects.get(kind="unclaimed")
+    assert asked.evidence["cannot_be_kept"]
+    approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="reject", comment="So.")
+    sent = Operation.objects.get(task_type="update_media_buy")
+    assert (sent.request["media_buy_id"], sent.request["canceled"]) == ("mb-1", True)
+
+
+def test_what_runs_on_after_its_deal_was_completed_is_told(faulty: FakeSeller, seller: Seller) -> None:
     deal = booking(seller)
     settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
     for status in ("delivering", "completed"):
         moved(deal, status, actor="system")
-    told(faulty, {"media_buy_id": "mb-1", "status": there})
-    call("reconcile")
-    assert ReconciliationFinding.objects.get(verdict="ahead").status_there == there
-
-
-def test_what_runs_on_after_its_deal_ended_is_cancelled_there_once(
-    faulty: FakeSeller, seller: Seller, operator: User
-) -> None:
-    deal = booking(seller)
-    settle(deal, "completed", {"media_buy_id": "mb-1", "media_buy_status": "active"})
-    moved(deal, "cancelled", actor="system")
     told(faulty, {"media_buy_id": "mb-1", "status": "active"})
     call("reconcile")
-    finding = ReconciliationFinding.objects.get(verdict="ahead")
-
-    act(finding, operator, "cancel", "Given up last week")
-    with pytest.raises(ActionRefusedError, match="already"):
-        act(finding, operator, "cancel", "Once more")
-
-    asked = Operation.objects.get(task_type="update_media_buy")
-    assert (asked.request["media_buy_id"], asked.request["canceled"]) == ("mb-1", True)
-    assert asked.requested_by == f"human:{operator.pk}"
+    assert ReconciliationFinding.objects.get(verdict="ahead").is_open
+    assert not Approval.objects.filter(kind="unclaimed").exists()

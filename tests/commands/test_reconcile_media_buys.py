@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from orders.models import Deal
-from orders.questions import LATE
-from orders.services import deal_book, purchase_of
+from orders.services import deal_book, purchases_of
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
+from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.operations.asking import operation_ensure
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.services import Subject
@@ -153,18 +155,18 @@ def test_a_purchase_on_its_way_is_no_alarm(faulty: FakeSeller, seller: Seller) -
 
 
 def awaited(deal: Deal) -> str:
-    late.overdue(purchase_of(deal))
+    late.overdue(purchases_of(deal).get())
     late.decide("overdue", "approve")
     return "booking"
 
 
 def failed(deal: Deal) -> str:
-    late.give_up(purchase_of(deal))
+    late.give_up(purchases_of(deal).get())
     return "failed"
 
 
 @pytest.mark.parametrize("ends", [awaited, failed])
-def test_what_was_bought_late_is_told_until_people_have_decided(
+def test_what_was_bought_late_is_asked_about_until_people_have_decided(
     ends: Callable[[Deal], str], faulty: FakeSeller, seller: Seller
 ) -> None:
     deal = booking(seller)
@@ -176,25 +178,14 @@ def test_what_was_bought_late_is_told_until_people_have_decided(
     asked = call("reconcile", "--json")
 
     (found,) = asked.json["sellers"][0]["media_buys"]
-    question = Approval.objects.get(kind=LATE, status="open")
-    assert (asked.code, found["theirs"], found["verdict"]) == (1, media_buy_id, "behind")
-    assert question.reference in found["note"]
-    late.decide(LATE, "approve")
+    question = Approval.objects.get(kind=UNCLAIMED, status="open")
+    assert (asked.code, found["theirs"], found["verdict"]) == (1, media_buy_id, "bought_unknown")
+    assert found["handled"] == f"People are asked whether to keep {media_buy_id}"
+    assert question.evidence["media_buy_id"] == media_buy_id
+    with suppress(DecisionRefusedError):  # asked anew with what the list states
+        late.decide(UNCLAIMED, "approve")
+    late.decide(UNCLAIMED, "approve")
     assert verdicts(call("reconcile", "--json"), "media_buys") == {media_buy_id: "in_step"}
-
-
-@pytest.mark.parametrize("ends", [awaited, failed])
-def test_a_second_one_beside_what_was_bought_late_is_the_loudest(
-    ends: Callable[[Deal], str], faulty: FakeSeller, seller: Seller
-) -> None:
-    deal = booking(seller)
-    first, second = (bought(faulty, seller, {"deal_id": str(deal.pk)}) for _ in range(2))
-    ends(deal)
-    settle(deal, "completed", {"media_buy_id": first, "media_buy_status": "active"})
-
-    ran = call("reconcile", "--json")
-
-    assert verdicts(ran, "media_buys") == {first: "behind", second: "bought_unknown"}
 
 
 def test_a_purchase_that_has_not_left_is_no_answer_to_wait_for(faulty: FakeSeller, seller: Seller) -> None:
@@ -247,7 +238,7 @@ def test_an_end_that_is_still_to_have_its_effect_is_no_alarm(faulty: FakeSeller,
     media_buy_id = bought(faulty, seller, {"deal_id": str(deal.pk)})
     payload = {"media_buy_id": media_buy_id, "media_buy_status": "active"}
     seen = Seen(kind="answer", status="completed", payload=payload)
-    observed(operation_id=purchase_of(deal).pk, seen=seen, channel="reply")
+    observed(operation_id=purchases_of(deal).get().pk, seen=seen, channel="reply")
 
     read = run("reconcile", "--json")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from orders.adopt import AdoptionRefusedError, media_buy_adopt
 from orders.models import Deal
 from orders.reconcile import _told
+from orders.unclaimed.adopt import AdoptionRefusedError, media_buy_adopt
 from tasks_app.approvals.models import Approval
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import User

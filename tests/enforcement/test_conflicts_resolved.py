@@ -6,15 +6,12 @@ import uuid
 
 import psycopg
 import pytest
-from django.db import transaction
 from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
-from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import conflict_reopen
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.role_rights import TABLES
 from tests.factories import make_user
@@ -33,12 +30,11 @@ OTHER = {
     "asked_by": "'system'",
     "asked_at": "now()",
     "more": "more + 1",
-    "waits_because": "'It could not be done'",
 }
-FREE = {"note", "asked_by", "asked_at", "more", "waits_because"}
+FREE = {"note", "asked_by", "asked_at", "more"}
 _ALL = "update tasks_app_conflict set "
 _RESOLVE = _ALL + "resolution = %s, resolved_by = %s, resolved_at = now(), reason = 'So.'"
-_OPEN_AGAIN = _ALL + "resolution = '', resolved_by = '', resolved_at = null, waits_because = ''"
+_OPEN_AGAIN = _ALL + "resolution = '', resolved_by = '', resolved_at = null"
 
 
 @pytest.fixture
@@ -77,7 +73,7 @@ def test_how_it_was_resolved_is_kept(
     if resolved:
         decide()
     before, statement = how(conflict), f"{_ALL}{column} = {OTHER[column]}"
-    if column in FREE - (set() if resolved else {"waits_because"}):
+    if column in FREE:
         role.execute(statement)
     else:
         refused(role, statement)
@@ -93,18 +89,6 @@ def test_nobody_resolves_it_but_by_a_decision(
     assert how(conflict) == ("", "", None, "")
 
 
-def test_a_decision_of_before_resolves_nothing_that_is_open_again(
-    role: psycopg.Connection, conflict: Conflict
-) -> None:
-    who = decide()
-    with as_the_product(), transaction.atomic():
-        conflict_reopen(conflict_id=conflict.pk, why="It was not cancelled")
-    assert Approval.objects.get(kind="conflict", status="open").subject_id == conflict.pk
-    refused(role, _RESOLVE, "kept", who)
-    decide()
-    assert AuditEntry.objects.filter(entity_type="approval", to_status="approved").count() == 2
-
-
 def test_it_is_not_opened_again_without_asking_people(role: psycopg.Connection, conflict: Conflict) -> None:
     decide()
     before = how(conflict)
@@ -117,17 +101,19 @@ def test_the_time_of_a_decision_is_the_server_s(role: psycopg.Connection, confli
     decide()
     at = "select resolved_at > now() - interval '1 hour' from tasks_app_conflict"
     assert role.execute(at).fetchone() == (True,)
-    claims = _ALL + "waits_because = 'It claims mb-2'"
-    role.execute(claims)
-    refused(role, _ALL + "waits_because = ''")
 
 
 @pytest.mark.parametrize(
     "born",
     [
         {"resolution": "kept", "resolved_by": "system", "resolved_at": "2030-01-01T00:00:00Z"},
-        {"resolution": "taken", "resolved_by": "system", "waits_because": "x"},
-        {"resolved_by": "system", "resolved_at": "2030-01-01T00:00:00Z", "waits_because": "x"},
+        {
+            "resolution": "taken",
+            "resolved_by": "system",
+            "resolved_at": "2030-01-01T00:00:00Z",
+            "reason": "x",
+        },
+        {"resolved_by": "system", "resolved_at": "2030-01-01T00:00:00Z", "reason": "x"},
         {"reason": "Never said."},
     ],
     ids=["kept", "taken", "unsaid", "reason"],
@@ -136,6 +122,6 @@ def test_none_is_born_resolved(role: psycopg.Connection, conflict: Conflict, bor
     copy = "insert into tasks_app_conflict select (jsonb_populate_record(c, %s)).* from tasks_app_conflict c"
     own = {"id": str(uuid.uuid4()), "reference": "CFL-2", "digest": "another", "kind": "key"}
     refused(role, copy, Jsonb({**own, **born}))
-    line = {"resolution": "kept", "resolved_by": "system", "resolved_at": "2030-01-01T00:00:00Z"}
-    role.execute(copy, [Jsonb({**own, **line, "waits_because": "It claims mb-2"})])
+    claimed = {"resolution": "kept", "resolved_by": "system", "resolved_at": "2030-01-01T00:00:00Z"}
+    role.execute(copy, [Jsonb({**own, **claimed, "reason": "mb-2 is unclaimed"})])
     assert Conflict.objects.count() == 2

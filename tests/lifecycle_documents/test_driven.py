@@ -14,9 +14,10 @@ import pytest
 from campaigns.explain_words import Progress, campaign_ways
 from campaigns.models import CampaignStatus
 from orders.changes.send import CHANGE
-from orders.conflicts import end_of
 from orders.models import Deal, DealStatus
-from orders.questions import DEAL, DIFFERENT, LATE
+from orders.questions import DEAL, DIFFERENT
+from orders.services import end_status
+from orders.unclaimed.question import UNCLAIMED
 from orders.ways import Ground, Question, ways
 from tasks_app.adcp.types import TASK_STATUSES
 from tasks_app.commands.questions import KIND as GATE
@@ -29,7 +30,7 @@ from tests.operations.making import answer, stand
 
 ROOT = Path(__file__).resolve().parents[2]
 Edges = set[tuple[str, str]]
-_KINDS = (None, DEAL, GATE, LATE, DIFFERENT, CHANGE, CONFLICT)
+_KINDS = (None, DEAL, GATE, UNCLAIMED, DIFFERENT, CHANGE, CONFLICT)
 _OPEN_STEPS = ("received", "queued", "executing", "awaiting_tool", "awaiting_user_confirmation")
 _RUNNING = ("QUEUED", "PROCESSING", "PREVIEW")  # where a job can stand once its commit is over
 _RUNNING_TURNS = ("init", "planning", "llm_call", "tool_execution", "synthesis")
@@ -134,7 +135,7 @@ def test_of_a_deal() -> None:
             job=job,
             purchase=purchase,
             held=held,
-            taken=end_of(Deal(status=status)),
+            taken=end_status(Deal(status=status)),
             account_refused=refused,
         )
         found |= {(status.value, to.value) for to in ways(ground)}

@@ -10,7 +10,6 @@ from tasks_app.approvals.models import Approval
 from tasks_app.approvals.services import approval_decide
 from tasks_app.ids import new_id
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import conflict_reopen
 from tasks_app.operations.models import Observation
 from tasks_app.operations.models import OperationStatus as S
 from tests.factories import make_user
@@ -39,28 +38,6 @@ def test_the_same_again_is_not_counted() -> None:
 def decide(verdict: str = "approve") -> None:
     asked = Approval.objects.get(kind="conflict", status="open")
     approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict=verdict, comment="Stay.")
-
-
-def test_what_could_not_be_done_is_asked_about_again_after_the_one_that_is_open() -> None:
-    operation = stand(S.SUBMITTED, next_poll_at=clock.now())
-    see(operation, answer("working", task_id="another"), "poll")
-    first = Conflict.objects.get()
-    decide()
-    see(operation, answer("working", task_id="a third"), "poll")
-    second = Conflict.objects.exclude(pk=first.pk).get()
-
-    for _ in range(2):
-        conflict_reopen(conflict_id=first.pk, why="mb-2 was not cancelled")
-
-    assert Conflict.objects.get(resolved_at__isnull=True) == second, "one is open"
-    assert Approval.objects.get(kind="conflict", status="open").subject_id == second.pk
-    decide()
-    (again,) = Conflict.objects.filter(resolved_at__isnull=True)
-    assert (again, again.resolution, again.waits_because) == (first, "", "")
-    assert "mb-2 was not cancelled" in again.note
-    assert Approval.objects.get(kind="conflict", status="open").subject_id == first.pk
-    decide()
-    assert not Conflict.objects.filter(resolved_at__isnull=True).exists()
 
 
 def test_the_database_has_one_open_contradiction_of_a_kind() -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from orders.models import Deal
+from orders.models import Deal, UnclaimedBuy
 from orders.reconcile import media_buy_settle, media_buys_reconcile
 from tasks_app import clock
 from tasks_app.adcp.optional import OPTIONAL
 from tasks_app.adcp.tasks import told_beside
 from tasks_app.adcp.types import WireError
-from tasks_app.notifications.models import Notification
 from tasks_app.operations.comparison import Finding, Reader, Reading, Verdict
 from tasks_app.operations.line import UnreadableError
 from tasks_app.operations.models import Operation
@@ -52,20 +50,6 @@ def read(seller: Seller) -> Reading:
     return recorded(reading)
 
 
-def _no_list(seller: Seller) -> None:
-    Seller.objects.filter(pk=seller.pk).update(tools=["create_media_buy", "get_products"])
-
-
-def _no_reference(seller: Seller) -> None:
-    Account.objects.filter(seller=seller).update(reference={})
-
-
-NOT_ASKED: dict[str, Callable[[Seller], None]] = {
-    "lists no media buys": _no_list,
-    "no account by its reference": _no_reference,
-}
-
-
 def bought_unknown(url: str) -> tuple[Seller, Deal, Account]:
     """A purchase that was given up and runs at its seller all the same."""
     seller = make_seller(url=url)
@@ -81,38 +65,6 @@ def another_account(seller: Seller) -> None:
 
 def running(deal: Deal) -> Told:
     return {"media_buy_id": "mb-7", "status": "pending_start", "context": {"deal_id": str(deal.pk)}}
-
-
-@pytest.mark.parametrize("ground", NOT_ASKED)
-def test_a_buy_stays_found_where_its_seller_is_not_asked_any_more(ground: str) -> None:
-    shown: list[Told] = []
-    with serve(shop(get_media_buys=lambda _asked: {"status": "completed", "media_buys": shown})) as server:
-        seller, deal, _account = bought_unknown(f"{server.url}/mcp")
-        shown.append(running(deal))
-        read(seller)
-        assert ReconciliationFinding.objects.filter(subject_id=deal.pk, resolved_at=None).exists()
-        NOT_ASKED[ground](seller)
-        reading = read(seller)
-
-    assert not reading.complete or Verdict.BOUGHT_UNKNOWN in reading.unseen
-    assert reading.notes
-    assert ReconciliationFinding.objects.filter(resolved_at=None).count() == 1
-    assert ReconciliationFinding.objects.filter(subject_id=deal.pk, resolved_at=None).exists()
-
-
-@pytest.mark.parametrize("errors", ERRORS)
-def test_a_buy_stays_found_where_its_list_came_with_an_error(errors: str) -> None:
-    told: Told = {"status": "completed"}
-    with serve(shop(get_media_buys=lambda _asked: told)) as server:
-        seller, deal, _account = bought_unknown(f"{server.url}/mcp")
-        told["media_buys"] = [running(deal)]
-        assert read(seller).complete
-        told |= {"media_buys": [], "errors": ERRORS[errors]}
-        reading = read(seller)
-
-    assert any("half of the shards are down" in note for note, _ in reading.unnamed)
-    assert all(note.startswith("not read whole for") for note, _ in reading.unnamed)
-    assert ReconciliationFinding.objects.filter(subject_id=deal.pk, resolved_at=None).exists()
 
 
 @pytest.mark.parametrize("accounts", [1, 2])
@@ -135,10 +87,9 @@ def test_what_a_list_holds_beside_an_error_is_found(errors: str, accounts: int) 
         reading = read(seller)
 
     assert (reading.complete, reading.unread) == (False, "")
-    assert ReconciliationFinding.objects.filter(subject_id=deal.pk, resolved_at=None).exists()
+    assert UnclaimedBuy.objects.filter(deal=deal, closed_at=None).exists()
     found = ReconciliationFinding.objects.filter(resolved_at=None).values_list("verdict", "theirs")
-    assert set(found) == {("bought_unknown", "mb-7"), ("missing", gone.media_buy_id)}
-    assert Notification.objects.filter(kind="bought_unknown").exists()
+    assert list(found) == [("missing", gone.media_buy_id)]
 
 
 def test_a_seller_that_refuses_one_account_and_lists_another_in_part_is_read() -> None:
@@ -194,25 +145,6 @@ def test_what_came_to_nothing_proves_nothing_where_another_may_be_lacking(
     assert late.fresh(deal).status != "booking"
 
 
-@pytest.mark.parametrize("booked_as", ["mb-1", ""], ids=["booked as another", "booked without a name"])
-def test_what_came_to_nothing_stays_found_whatever_its_list_may_lack(booked_as: str) -> None:
-    """Of a deal that is not being bought any more it is told of as by a whole list: one row, one alarm."""
-    told: Told = {"status": "completed"}
-    with serve(shop(get_media_buys=told)) as server:
-        seller = make_seller(url=f"{server.url}/mcp")
-        deal = booked(seller)
-        Deal.objects.filter(pk=deal.pk).update(media_buy_id=booked_as)
-        own = [{"media_buy_id": "mb-1", "status": "active"}] if booked_as else []
-        told["media_buys"] = [*own, running(deal) | {"status": "canceled"}]
-        read(seller)
-        row = ReconciliationFinding.objects.get(resolved_at=None, verdict="bought_unknown")
-        for errors in ([DOWN], []):
-            told["errors"] = errors
-            read(seller)
-            assert ReconciliationFinding.objects.get(resolved_at=None).pk == row.pk
-    assert Notification.objects.filter(kind="bought_unknown").count() == 1
-
-
 def test_what_is_in_step_again_is_over_although_its_seller_is_not_read_whole() -> None:
     told: Told = {"status": "completed", "media_buys": []}
     with serve(shop(get_media_buys=told)) as server:
@@ -237,21 +169,6 @@ def test_as_many_errors_as_an_answer_holds_cost_no_more_than_their_beginning(err
     beside = told_beside({"errors": errors}, counts=counts)
     assert beside is not None, "nobody knows what the rest of them say"
     assert len(said) <= 100
-
-
-def test_what_is_asked_for_by_its_id_is_judged_without_a_list() -> None:
-    """Its seller has no account of ours that can be named: nothing else is over for that."""
-    shown: list[Told] = []
-    with serve(shop(get_media_buys=lambda _asked: {"status": "completed", "media_buys": shown})) as server:
-        seller, deal, account = bought_unknown(f"{server.url}/mcp")
-        live = booked(seller, media_buy_id="mb-live", account=account)
-        shown.append(running(deal))
-        read(seller)
-        _no_reference(seller)
-        shown[:] = [{"media_buy_id": live.media_buy_id, "status": "active"}]
-        read(seller)
-    found = ReconciliationFinding.objects.filter(resolved_at=None).values_list("verdict", flat=True)
-    assert list(found) == ["bought_unknown"], "the one that was missing was found by its id"
 
 
 BY_ID: dict[str, tuple[Told, bool]] = {

@@ -9,21 +9,17 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from orders.reconcile import ALL_STATUSES, media_buy_settle, media_buys_reconcile
+from orders.reconcile import ALL_STATUSES
 from tasks_app.adcp.optional import OMIT, OPTIONAL, Lesson
 from tasks_app.adcp.tasks import LIST_TOOL_NAMES
-from tasks_app.operations.comparison import Reader, Reading
 from tasks_app.operations.line import UnreadableError, line_to
 from tasks_app.operations.lookup import look_up, lookup_of
 from tasks_app.operations.models import OperationStatus as S
-from tasks_app.reconciliation.findings import reading_record
-from tasks_app.reconciliation.models import ReconciliationFinding, ReconciliationRun
 from tasks_app.sellers.models import Seller
 from tests.adcp.raw_server import serve
 from tests.factories import make_seller
 from tests.operations.making import see, silent, stand
 from tests.operations.sweeping import shop
-from tests.orders import late
 
 pytestmark = [pytest.mark.deep, pytest.mark.django_db]
 Told = dict[str, Any]
@@ -53,45 +49,6 @@ def buys_of(*buys: Told, refuses: Told | None = None) -> Callable[[Told], Told]:
         return {"status": "completed", "media_buys": shown, "pagination": {"has_more": False}}
 
     return answer
-
-
-def read(seller: Seller) -> Reading:
-    """One run's reading of the seller, with all its effects."""
-    (reading,) = media_buys_reconcile([seller], 20)
-    run, _ = ReconciliationRun.objects.get_or_create(trigger="hand", asked_by="system")
-    reader = Reader(kind="media_buy", read=media_buys_reconcile, settle=media_buy_settle)
-    reading_record(run=run, reader=reader, reading=reading)
-    return reading
-
-
-def at(seller: Seller, url: str, *quirks: str) -> Seller:
-    """The seller where it answers now, and with what was learned of it."""
-    Seller.objects.filter(pk=seller.pk).update(url=url, quirks=list(quirks))
-    return Seller.objects.get(pk=seller.pk)
-
-
-@pytest.mark.parametrize("quirks", [[], [QUIRK]], ids=["unlearned", "learned before"])
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_buy_that_a_narrower_list_would_leave_out_stays_found(refusal: str, quirks: list[str]) -> None:
-    """Bought after we gave it up, and it starts next month: by the active ones alone it would be gone."""
-    with serve(shop()) as server:
-        seller = make_seller(url=f"{server.url}/mcp")
-        deal, operation = late.booking(seller)
-        late.give_up(operation)
-    buy = {"media_buy_id": "mb-7", "status": "pending_start", "context": {"deal_id": str(deal.pk)}}
-
-    with serve(shop(get_media_buys=buys_of(buy))) as server:
-        assert read(at(seller, f"{server.url}/mcp")).complete
-    assert ReconciliationFinding.objects.get(resolved_at=None).verdict == "bought_unknown"
-    assert ReconciliationFinding.objects.filter(subject_id=deal.pk, resolved_at=None).exists()
-
-    with serve(shop(get_media_buys=buys_of(buy, refuses=REFUSALS[refusal]))) as server:
-        reading = read(at(seller, f"{server.url}/mcp", *quirks))
-
-    assert reading.unread, "its refusal is the answer"
-    assert ReconciliationFinding.objects.filter(resolved_at=None).count() == 1
-    assert ReconciliationFinding.objects.filter(subject_id=deal.pk, resolved_at=None).exists()
-    assert Seller.objects.get().quirks == quirks
 
 
 @pytest.mark.parametrize("quirks", [[], [QUIRK]], ids=["unlearned", "learned before"])

@@ -322,7 +322,6 @@ def test_what_is_due_by_itself_is_looked_after() -> None:
         *(
             "decided_together",
             "gates_opened",
-            "conflicts_asked",
             "credentials_used",
             *("assistant_proposals_continued", "assistant_sessions_archived", "assistant_turns_cleared"),
             "accounts_read",

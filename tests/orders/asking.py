@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from orders.adopt import media_buy_adopt
 from orders.ask import Ask
 from orders.changes.send import change_ask
 from orders.models import Deal
 from orders.questions import ask_deal
-from orders.running_on import runs_on_ask
-from orders.services import deal_book, deal_cancel_at_seller, deal_locked
+from orders.services import deal_book, deal_cancel_at_seller
+from orders.unclaimed.adopt import media_buy_adopt
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import OnExpiry, PolicyRule
 from tasks_app.approvals.policy_services import PolicyDraft, policy_create
 from tasks_app.commands.kill_switch import kill_switch_set
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.answers import operation_answer
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.models import Operation
@@ -165,23 +163,15 @@ def _gate_of_a_cancellation(asker: User) -> None:
     deal_cancel_at_seller(deal=deal, actor=asker, reason="No longer wanted")
 
 
-def _runs_on(asker: User) -> None:
-    deal, _ = booked(asker)
-    for status in ("delivering", "completed"):
-        transition(deal, status, actor="system")
-    runs_on_ask(deal_locked(deal.pk), user=asker, reason="It runs on")
-
-
 # What asks: its kind, and how the person brings it about.
 ASKED: dict[str, tuple[str, Callable[[User], object]]] = {
     "a deal": ("deal", _recommendation),
     "a deal that is not what was approved": ("deal", _recommendation_again),
     "a deal booked differently": ("booked_differently", _booked_differently),
     "an adopted media buy": ("booked_differently", adopt),
-    "a late purchase": ("late_completion", _late_completion),
+    "a late purchase": ("unclaimed", _late_completion),
     "a change": ("deal_change", _change),
     "a change that is not what was approved": ("deal_change", _change_again),
-    "a cancellation of what runs on": ("runs_on", _runs_on),
     "giving up a wait": ("overdue", _stop_waiting),
     "an end by hand": ("settle_by_hand", _settle),
     "an answer": ("answer", _answer),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from orders.adopt import media_buy_adopt
-from orders.models import Deal
-from orders.services import deal_book
+from django.db import transaction
+
+from orders.models import Deal, UnclaimedBuy
+from orders.services import deal_book, deal_locked
+from orders.unclaimed.question import UNCLAIMED
+from orders.unclaimed.unclaimed_buys import record_unclaimed
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
@@ -56,19 +59,18 @@ def bought(deal: Deal, media_buy_id: str = BUY, **changed: Any) -> dict[str, Any
     return {"media_buy_id": media_buy_id, "media_buy_status": "pending_start", "packages": packages}
 
 
-def adopted(deal: Deal, media_buy_id: str = BUY, **told: Any) -> Deal:
-    """Its media buy runs at the seller, and Ad Ops adopt it for what it was bought for."""
-    assert deal.account is not None
-    said = {
-        **bought(deal, media_buy_id),
-        "status": "active",
-        "currency": deal.currency,
-        "start_time": deal.start_at.isoformat(),
-        "end_time": deal.end_at.isoformat(),
-        **told,
-    }
-    user = make_user("Ad Ops")
-    return media_buy_adopt(account=deal.account, told=said, user=user, reason="It runs", in_place_of=deal)
+def unclaimed(deal: Deal, media_buy_id: str = BUY, **changed: Any) -> None:
+    """The seller lists a media buy that was made for a deal and that no deal holds."""
+    with transaction.atomic():
+        record = {**bought(deal, media_buy_id, **changed), "status": "active"}
+        assert record_unclaimed(deal_locked(deal.pk), record, source=UnclaimedBuy.Source.LISTED)
+
+
+def kept(lost: Deal, media_buy_id: str = BUY) -> Deal:
+    """People keep a media buy that was made for a lost deal."""
+    unclaimed(lost, media_buy_id)
+    decide(UNCLAIMED, "approve")
+    return Deal.objects.get(follows=lost, media_buy_id=media_buy_id)
 
 
 def say(

@@ -9,8 +9,10 @@ from orders.models import Deal, DealLine, DealStatus
 from orders.obsolete_approvals import close_changes, withdraw_obsolete_approvals
 from orders.seller_state import deal_follow
 from orders.services import LineDraft, deal_book
+from orders.unclaimed.unclaimed_buys import review_after_transition
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
+from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.dispatch import claim_one
 from tasks_app.operations.publish import publish
@@ -23,6 +25,7 @@ def withdraw_obsolete() -> None:
     """Do for every deal what the event bus does after its last move."""
     for pk in Deal.objects.values_list("pk", flat=True):
         close_changes(pk)
+        review_after_transition(pk)
         withdraw_obsolete_approvals("deal", pk)
 
 
@@ -126,3 +129,7 @@ def _way(deal: Deal, to: str) -> list[str]:
             return way
         ways.extend([*way, step] for step in deal.declared().targets(here) if step not in way)
     raise AssertionError(f"nothing leads to {to}")
+
+
+def last_reason(deal: Deal) -> str:
+    return AuditEntry.objects.filter(entity_type="deal", entity_id=deal.pk).latest("seq").reason

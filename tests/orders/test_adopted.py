@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from orders.adopt import media_buy_adopt
 from orders.amounts import deal_amounts
 from orders.models import Deal
 from orders.policy_facts import deal_facts
 from orders.questions import DIFFERENT
+from orders.unclaimed.adopt import media_buy_adopt
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_models import PolicyRule
 from tasks_app.sellers.accounts_told import account_record
 from tests.database import HOUSE
-from tests.factories import approve_deal, make_account, make_advertiser, make_deal, make_seller, make_user
+from tests.factories import make_account, make_advertiser, make_deal, make_seller, make_user
 from tests.orders import asking
-from tests.orders.late import adopted, booking, decide, fresh, give_up
+from tests.orders.late import booking, decide, fresh
 from tests.orders.live import says
 
 pytestmark = pytest.mark.django_db
@@ -95,38 +95,6 @@ def test_nobody_has_approved_it_wherever_it_stands(status: str, here: str, verdi
     deal = fresh(deal)
     assert deal.differs is (verdict == "reject")
     assert deal_amounts(deal).approved == (5000 if verdict == "approve" else 0)
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_it_joins_a_campaign_of_its_own_advertiser_alone(same: bool) -> None:
-    deal, operation = booking()
-    campaign_id = make_advertiser().pk  # any id
-    Deal.objects.filter(pk=deal.pk).update(campaign_id=campaign_id)
-    give_up(operation)
-    deal = fresh(deal)
-    if not same:
-        deal.account = make_account(make_advertiser("Another client"), deal.seller)
-    kept = adopted(deal)
-    assert kept.campaign_id == (campaign_id if same else None)
-
-
-def test_beside_a_deal_that_is_in_the_same_place_the_question_says_so() -> None:
-    deal, operation = booking()
-    give_up(operation)
-    again = make_deal(seller=deal.seller, account=False, follows=deal)
-    Deal.objects.filter(pk=again.pk).update(account=deal.account)
-    approve_deal(fresh(again))
-    kept = adopted(fresh(deal))
-    asked = Approval.objects.get(kind=DIFFERENT)
-    assert asked.subject_id == kept.pk
-    assert f"{again.reference} is in the place of {deal.reference}" in asked.evidence["bought_twice"]
-
-
-def test_alone_in_its_place_the_question_says_nothing_of_that() -> None:
-    deal, operation = booking()
-    give_up(operation)
-    adopted(fresh(deal))
-    assert "bought_twice" not in Approval.objects.get(kind=DIFFERENT).evidence
 
 
 def test_until_it_is_approved_the_first_order_is_still_to_come() -> None:

@@ -16,7 +16,6 @@ from campaigns.models import Campaign
 from campaigns.rooms import room_for
 from campaigns.seller_history import seller_history
 from orders.admin import DealAdmin
-from orders.adopt import media_buy_adopt
 from orders.amounts import deal_amounts, lines_ordered
 from orders.api.serializers import DealSerializer
 from orders.ask import Ask, AskRefusedError
@@ -26,10 +25,12 @@ from orders.evidence import deal_evidence
 from orders.models import Deal
 from orders.offers import offers
 from orders.presenters import deal_group, departure_words
-from orders.questions import DIFFERENT, LATE
+from orders.questions import DIFFERENT
 from orders.request_rules import bid_problem, product_problem
 from orders.selectors import deal_gross, deal_sums, deals_with_rows, sums_read
 from orders.services import deal_book
+from orders.unclaimed.adopt import media_buy_adopt
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app import clock, ids
 from tasks_app.adcp.requests import PackageRequest
 from tasks_app.adcp.types import Seen
@@ -185,19 +186,6 @@ def test_a_large_amount_in_a_small_currency_is_compared() -> None:
     assert (deal.differs, deal_amounts(deal).confirmed) == (True, 9_000_000_000_000)
 
 
-def test_an_adopted_media_buy_joins_no_campaign_of_another_currency() -> None:
-    campaign = campaign_of(20000)
-    deal, operation = late.booking()
-    Deal.objects.filter(pk=deal.pk).update(campaign_id=campaign.pk)
-    late.give_up(operation)
-    told = {**late.bought(deal, budget=1500000), "status": "active", "currency": "JPY"}
-    told |= {"start_time": deal.start_at.isoformat(), "end_time": deal.end_at.isoformat()}
-    kept = media_buy_adopt(
-        account=deal.account, told=told, user=make_user("Ad Ops"), reason="x", in_place_of=late.fresh(deal)
-    )
-    assert (kept.currency, kept.campaign_id) == ("JPY", None)
-
-
 def test_money_in_another_currency_is_summed_into_no_campaign() -> None:
     campaign = campaign_of(20000)
     deal = make_deal(campaign_id=campaign.pk, currency="JPY")
@@ -218,7 +206,7 @@ def test_a_late_purchase_is_asked_about_at_what_was_booked() -> None:
     deal, operation = late.booking()
     late.overdue(operation)
     late.say(operation, "completed", late.bought(deal, budget=500_000.0))
-    assert Approval.objects.get(kind=LATE).amount == 500_000
+    assert Approval.objects.get(kind=UNCLAIMED).amount == 500_000
 
 
 def wanted(deal: Deal, *told: dict[str, Any]) -> Ask:

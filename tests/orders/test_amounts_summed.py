@@ -14,7 +14,7 @@ OF_LINES = ("budget", "confirmed_budget")
 # What is summed and is no deal's lines.
 OTHERS = {
     "orders/request_rules.py": "a request, as it came or is to leave",
-    "orders/adopt.py": "what a seller tells of a media buy that is no deal yet",
+    "orders/unclaimed/adopt.py": "what a seller tells of a media buy that is no deal yet",
     "tasks_app/approvals/posting.py": "what a person typed into an approval",
 }
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from orders.models import Deal, DealStatus
-from orders.questions import DEAL, DIFFERENT, LATE, ask_deal
+from orders.questions import DEAL, DIFFERENT, ask_deal
 from orders.seller_state import deal_follow
 from orders.services import deal_book
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals import kinds
@@ -105,7 +106,7 @@ def test_an_approval_of_something_else_about_the_deal_spends_nothing(kind: str) 
     transition(approved, "approved", actor="system")
     with pytest.raises(InvalidTransitionError, match="nobody has approved it"):
         transition(deal, DealStatus.BOOKING, actor="system")
-    if kind != LATE:  # the decision that keeps a purchase made late is named by whoever keeps it
+    if kind != UNCLAIMED:  # the decision that keeps a purchase made late is named by whoever keeps it
         with pytest.raises(InvalidTransitionError, match="nobody has approved it"):
             transition(deal, DealStatus.BOOKING, actor="system", context={"approval_id": approved.pk})
     Approval.objects.filter(pk=approved.pk).update(kind=DEAL)
@@ -301,7 +302,7 @@ def test_a_purchase_completed_after_its_deadline_waits_for_a_person(booking: tup
     complete_late(deal, operation)
     deal.refresh_from_db()
     assert deal.status == DealStatus.BOOKING
-    asked = Approval.objects.get(kind=LATE)
+    asked = Approval.objects.get(kind=UNCLAIMED)
     approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="approve", comment="Keep it.")
     deal.refresh_from_db()
     assert deal.status == DealStatus.BOOKED
@@ -319,7 +320,7 @@ def test_a_purchase_completed_after_it_was_given_up_is_kept_as_a_new_deal(
     assert deal.status == DealStatus.FAILED
 
     complete_late(deal, operation)
-    late = Approval.objects.get(kind=LATE)
+    late = Approval.objects.get(kind=UNCLAIMED)
     approval_decide(approval_id=late.pk, user=make_user("Approver"), verdict="approve", comment="Keep it.")
     deal.refresh_from_db()
     kept = Deal.objects.exclude(pk=deal.pk).get()
@@ -335,7 +336,7 @@ def test_a_purchase_completed_too_late_can_be_cancelled_at_the_seller(
     deal, operation = booking
     overdue(operation)
     complete_late(deal, operation)
-    asked = Approval.objects.get(kind=LATE)
+    asked = Approval.objects.get(kind=UNCLAIMED)
     approval_decide(approval_id=asked.pk, user=make_user("Approver"), verdict="reject", comment="Too late.")
     cancel = Operation.objects.get(task_type="update_media_buy")
     assert cancel.request["media_buy_id"] == "nrl-58213"
@@ -402,12 +403,12 @@ def test_a_cancellation_the_seller_refuses_opens_the_question_again(
     assert Approval.objects.filter(kind=DIFFERENT, status="open").count() == 1
 
 
-@pytest.mark.parametrize("kind", [DIFFERENT, LATE])
+@pytest.mark.parametrize("kind", [DIFFERENT, UNCLAIMED])
 def test_a_question_about_a_bought_deal_that_nobody_answers_is_asked_again(
     booking: tuple[Deal, Operation], kind: str
 ) -> None:
     deal, operation = booking
-    if kind == LATE:
+    if kind == UNCLAIMED:
         overdue(operation)
         complete_late(deal, operation)
     else:

@@ -24,6 +24,7 @@ from tasks_app.jobs.models import Job, Step
 from tasks_app.jobs.steering import step_skip
 from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
+from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.dispatch import claim_one, claim_sends
 from tasks_app.operations.lease import CallLease
 from tasks_app.operations.models import Operation
@@ -137,6 +138,7 @@ def of_a_campaign() -> Deal:
     buyer = make_user("Buyer")
     campaign = campaign_submit(user=buyer, raw=brief(brand_domain=make_advertiser().brand_domain))
     lost = make_deal(campaign_id=campaign.pk)
+    transition(lost, "failed", actor="system", reason="Refused")
     return make_deal(campaign_id=campaign.pk, follows=lost, seller=lost.seller, account=lost.account)
 
 

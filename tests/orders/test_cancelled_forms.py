@@ -17,8 +17,9 @@ from orders.terms.matching import is_cancelled
 from tasks_app.adcp.values import boolean_of
 from tasks_app.approvals.models import Approval
 from tests.factories import make_line
-from tests.orders.late import adopted, booking, fresh
+from tests.orders.late import fresh
 from tests.orders.live import booked, first_line, packages, says
+from tests.orders.test_adopted import adopt
 
 pytestmark = pytest.mark.django_db
 YES = [True, "true", "True", " TRUE ", 1, 1.0, "1", "yes", "Yes"]
@@ -101,11 +102,8 @@ def test_a_total_with_or_without_what_is_cancelled_is_right(said: Any) -> None:
 
 @pytest.mark.parametrize("said", SAID, ids=repr)
 def test_what_is_cancelled_is_not_adopted(said: Any) -> None:
-    lost, _ = booking()
-    line = lost.lines.get()
-    own = {"product_id": line.product_id, "budget": 4000.0}
-    told = [{**own, "package_id": "p-1"}, {**own, "package_id": "p-2", "canceled": said}]
-    deal = adopted(lost, packages=told)
+    own = {"product_id": "prod-olv", "budget": 4000.0}
+    deal = adopt(packages=[{**own, "package_id": "p-1"}, {**own, "package_id": "p-2", "canceled": said}])
     assert [(one.package_id, one.budget) for one in deal.lines.all()] == [("p-1", 4000)]
 
 

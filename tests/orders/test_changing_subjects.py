@@ -13,25 +13,22 @@ from django.db import connection, models
 from campaigns.models import Campaign
 from orders.amending import set_budget
 from orders.models import Deal
-from orders.services import deal_amended, deal_book
-from tasks_app import clock
+from orders.services import deal_amended
 from tasks_app.approvals.claims import approval_claim
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.presenters import effects_of
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.commands.kill_switch import kill_switch_set
 from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
-from tasks_app.lifecycle.errors import InvalidTransitionError
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.dispatch import claim_sends
 from tasks_app.operations.models import Operation
 from tasks_app.operations.pauses import continuation_current
 from tasks_app.people.models import Membership, User
 from tasks_app.sellers.models import Account, Seller, TrustChange
 from tests.factories import make_team, make_user
+from tests.orders import live
 from tests.orders.asking import ASKED, asked
-from tests.orders.late import adopted, say
+from tests.orders.late import BUY, say
 from tests.orders.live import packages, says
 from tests.orders.test_lifetimes import deal_of, operation_of
 from tests.support import undone
@@ -169,7 +166,7 @@ def another_team_decides(first: Approval) -> None:
 
 
 def another_deal_holds_it(first: Approval) -> None:
-    adopted(its_deal(first))
+    live.booked(its_deal(first).seller, media_buy_id=BUY)
 
 
 DEALS = ["a deal"]
@@ -213,8 +210,6 @@ HAPPENS = [
     *each(EVERY, who_asked_leaves, STAYS),
     *each(EVERY, who_has_it_leaves, STAYS),
     *each(EVERY, another_team_decides, STAYS),
-    *each(["a deal", "a deal that is not what was approved"], another_deal_holds_it, ANEW),
-    *each(GATES[:2], another_deal_holds_it, STAYS),
     *each(["a late purchase"], another_deal_holds_it, NOBODY),
 ]
 
@@ -293,44 +288,6 @@ def test_how_an_account_stands_goes_on_while_people_read(what: str) -> None:
 def test_every_kind_changes_and_changes_hands() -> None:
     matters = {what for what, act, _ in HAPPENS if act is not its_seller_is_called_otherwise}
     assert matters == set(ASKED)
-
-
-def leaving() -> list[str]:
-    """What is sent now."""
-    gates_ask_again()
-    Operation.objects.filter(send_at__isnull=False).update(send_at=clock.now())
-    return [call.tool for call in claim_sends(limit=9)]
-
-
-@pytest.mark.parametrize("what", ["a deal", "a deal that is not what was approved"])
-def test_what_was_adopted_in_its_place_cannot_be_approved_besides(what: str) -> None:
-    first = asked(what, make_user("Administrator"))
-    another_deal_holds_it(first)
-    assert _refusal(first, "approve") == "changed"
-    again = Approval.objects.get(kind="deal", status="open")
-    assert effects_of(again)["approve"].startswith("Not possible: ")
-    assert _refusal(again, "approve") == "impossible"
-    assert leaving() == []
-
-
-def test_what_was_adopted_in_its_place_is_asked_about_at_the_next_gate() -> None:
-    first = asked("a purchase at a gate", make_user("Administrator"))
-    another_deal_holds_it(first)
-    Seller.objects.update(active=True)
-    assert _decided(first, "approve")
-    assert "create_media_buy" not in leaving()
-    again = Approval.objects.get(kind="risk_gate", status="open")
-    assert "is in the place of" in again.evidence["why"]
-
-
-def test_what_was_adopted_in_its_place_is_not_booked_past_the_switch() -> None:
-    first = asked("a purchase that is stopped", make_user("Administrator"))
-    another_deal_holds_it(first)
-    for _ in range(first.quorum):
-        assert _decided(first, "approve")
-    assert leaving() == []
-    with pytest.raises(InvalidTransitionError, match="buy twice"):
-        deal_book(deal=its_deal(first))
 
 
 OWNERS = {"team_id", "advertiser_id", "seller_id", "account_id", "subject_id", "operation_id", "campaign_id"}

@@ -13,32 +13,23 @@ from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.approvals.selectors import approvals_waiting_for
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide, approvals_expire_due
-from tasks_app.jobs.worker import drain
 from tasks_app.lifecycle.models import AuditEntry
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.lifecycle.verify import verify_entity
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import choice_words, conflicts_ask, take_refusal
-from tasks_app.operations.dispatch import claim_one
+from tasks_app.operations.conflicts import choice_words, take_refusal
 from tasks_app.operations.models import Operation
-from tests.factories import make_deal, make_user
+from tests.factories import make_user
 from tests.operations.making import answer as told
 from tests.operations.making import ask, see
 from tests.orders.late import (
     BUY,
     booking,
     bought,
-    cancellation,
     decide,
-    ended,
     fresh,
-    give_up,
-    ignored,
-    overdue,
     say,
 )
-from tests.orders.refusing import correct, refused
 
 pytestmark = pytest.mark.django_db
 
@@ -117,94 +108,10 @@ def test_taking_other_terms_of_the_same_buy_flags_what_departs() -> None:
     assert Approval.objects.filter(kind=DIFFERENT, status="open").exists()
 
 
-def test_another_buy_is_cancelled_when_the_first_is_kept() -> None:
-    deal, operation = booked()
-    conflict = contradicted(operation, "completed", bought(deal, "mb-2"))
-    keep, take = choice_words(conflict)
-    assert "asked to cancel mb-2" in keep
-    assert f"{BUY} is cancelled" in take
-    decide("conflict", "approve")
-    assert cancellation().request["media_buy_id"] == "mb-2"
-    ended(cancellation(), "completed", {"media_buy_id": "mb-2", "media_buy_status": "canceled"})
-    assert (fresh(deal).status, fresh(deal).media_buy_id, fresh(deal).media_buy_status) == (
-        "booked",
-        BUY,
-        "pending_start",
-    )
-
-
-@pytest.mark.parametrize("how", ["rejected", "ignored"])
-def test_another_buy_that_the_seller_does_not_cancel_is_an_alarm(how: str) -> None:
-    deal, operation = booked()
-    contradicted(operation, "completed", bought(deal, "mb-2"))
-    decide("conflict", "approve")
-    if how == "ignored":
-        ignored(cancellation(), "mb-2")
-    else:
-        ended(cancellation(), "rejected")
-    alarm = Notification.objects.get(kind="buy_not_cancelled")
-    assert (alarm.level, "mb-2" in alarm.title) == ("alarm", True)
-    assert fresh(deal).status == "booked"
-    assert Approval.objects.filter(kind="conflict", status="open").count() == 1, "open again"
-    assert "mb-2 was not cancelled" in Conflict.objects.get().note
-
-
-@pytest.mark.parametrize("how", ["rejected", "ignored"])
-def test_nor_is_anything_else_asked_of_a_deal_that_bought_nothing(how: str) -> None:
-    """It failed, then its seller told of a media buy, which people wanted cancelled."""
-    deal, operation = booking()
-    say(operation, "failed")
-    contradicted(operation, "completed", bought(deal, "mb-2"))
-    decide("conflict", "approve")
-    if how == "ignored":
-        ignored(cancellation(), "mb-2")
-    else:
-        ended(cancellation(), "rejected")
-    assert Notification.objects.filter(kind="buy_not_cancelled").exists()
-    assert list(Approval.objects.filter(status="open").values_list("kind", flat=True)) == ["conflict"]
-    assert "mb-2 was not cancelled" in Conflict.objects.get().note
-
-
-def test_the_first_buy_that_the_seller_does_not_cancel_opens_the_question_again() -> None:
-    deal, operation = booked()
-    contradicted(operation, "completed", bought(deal, "mb-2"))
-    decide("conflict", "reject")
-    ended(cancellation(), "rejected")
-    assert Approval.objects.filter(kind="conflict", status="open").count() == 1
-    decide("conflict", "approve")
-    assert Deal.objects.filter(status="booked").count() == 2, "both, by somebody's word"
-
-
-def test_another_buy_is_a_new_deal_when_the_second_is_taken_and_the_first_is_cancelled() -> None:
-    deal, operation = booked()
-    contradicted(operation, "completed", bought(deal, "mb-2"))
-    decide("conflict", "reject")
-    kept = Deal.objects.get(follows=deal)
-    assert (kept.status, kept.media_buy_id) == ("booked", "mb-2")
-    assert cancellation().request["media_buy_id"] == BUY
-    ended(cancellation(), "completed", {"media_buy_id": BUY, "media_buy_status": "canceled"})
-    assert fresh(deal).status == "cancelled"
-    assert verify_entity("deal", kept.pk).ok
-
-
-@pytest.mark.parametrize("taken", [False, True])
-def test_a_purchase_told_of_after_a_refusal(taken: bool) -> None:
-    deal, operation = booking()
-    say(operation, "rejected")
-    assert fresh(deal).status == "failed"
-    contradicted(Operation.objects.get(pk=operation.pk), "completed", bought(deal))
-    decide("conflict", "reject" if taken else "approve")
-    if taken:
-        assert Deal.objects.get(follows=deal).media_buy_id == BUY
-    else:
-        assert cancellation().request["media_buy_id"] == BUY
-    assert fresh(deal).status == "failed", "a terminal deal is never reopened"
-
-
 @pytest.mark.parametrize(
     ("status", "payload", "why"),
     [
-        ("failed", None, "Neither bought anything"),
+        ("failed", None, "nothing was bought"),
         ("completed", {"packages": []}, "names no media buy"),
     ],
 )
@@ -228,47 +135,9 @@ def test_a_media_buy_that_another_deal_holds_is_not_taken() -> None:
     _, operation = booking(seller=first.seller)
     say(operation, "rejected")
     conflict = contradicted(Operation.objects.get(pk=operation.pk), "completed", bought(first))
-    assert first.reference in take_refusal(conflict)
+    assert BUY in take_refusal(conflict)
     decide("conflict", "approve")
     assert not Operation.objects.filter(task_type="update_media_buy").exists(), "it is not a stray one"
-
-
-def test_what_was_bought_after_all_is_not_taken_beside_what_is_in_its_place() -> None:
-    """A refused purchase was corrected and bought; then the first task says that it was completed."""
-    lost, operation = refused()
-    new = correct(operation)
-    decide("deal", "approve")
-    drain()
-    claim_one(operation_id=new.pk)
-    again = Deal.objects.get(follows=lost)
-    say(new, "completed", bought(again, "mb-2"), channel="reply")
-    conflict = contradicted(operation, "completed", bought(lost, "mb-1"), task_id="t-late")
-    why = take_refusal(conflict)
-    assert again.reference in why
-    assert "mb-2" in why
-    with pytest.raises(DecisionRefusedError, match="buy twice"):
-        decide("conflict", "reject")
-    assert Deal.objects.filter(status="booked").get() == again
-    decide("conflict", "approve")
-    assert cancellation().request["media_buy_id"] == "mb-1"
-
-
-def test_once_what_is_in_its_place_is_over_it_can_be_taken() -> None:
-    lost, operation = refused()
-    again = make_deal(seller=lost.seller, account=lost.account, follows=lost)
-    conflict = contradicted(operation, "completed", bought(lost, "mb-1"), task_id="t-late")
-    assert "Call" in take_refusal(conflict)
-    transition(again, "cancelled", actor="system", reason="Not wanted")
-    assert take_refusal(conflict) == ""
-
-
-def test_while_a_late_purchase_is_undecided_the_conflict_waits_for_it() -> None:
-    deal, operation = booking()
-    overdue(operation)
-    say(operation, "completed", bought(deal))
-    conflict = contradicted(Operation.objects.get(pk=operation.pk), "completed", bought(deal, "mb-2"))
-    assert "decide about it first" in take_refusal(conflict)
-    assert Approval.objects.filter(status="open").count() == 2
 
 
 def test_another_task_id_is_a_conflict_and_never_bound() -> None:
@@ -317,18 +186,6 @@ def test_without_a_team_whoever_may_decide_is_asked() -> None:
     assert Conflict.objects.get().resolution == Conflict.Resolution.KEPT
 
 
-def test_what_nobody_was_asked_about_is_asked_by_the_sweep_once() -> None:
-    """Of no team, opened when nobody could be asked."""
-    operation = ask(team=None)
-    see(operation, told("completed", task_id="t-1"), "webhook")
-    assert conflicts_ask() == 0
-    decide("conflict", "approve")
-    Conflict.objects.update(resolution="", resolved_by="", resolved_at=None)
-    assert (conflicts_ask(), conflicts_ask()) == (1, 0)
-    decide("conflict", "approve")
-    assert (conflicts_ask(), Conflict.objects.get().resolution) == (0, Conflict.Resolution.KEPT)
-
-
 def test_nobody_deciding_asks_again() -> None:
     _, operation = booked()
     contradicted(operation, "rejected")
@@ -337,14 +194,3 @@ def test_nobody_deciding_asks_again() -> None:
         approvals_expire_due()
     assert Approval.objects.filter(kind="conflict").count() == 2
     assert Approval.objects.filter(kind="conflict", status="open").count() == 1
-
-
-def test_given_up_and_then_told_two_ends() -> None:
-    deal, operation = booking()
-    give_up(operation)
-    say(operation, "completed", bought(deal))
-    contradicted(Operation.objects.get(pk=operation.pk), "rejected")
-    decide("late_completion", "approve")
-    kept = Deal.objects.get(follows=deal)
-    conflict = Conflict.objects.get()
-    assert take_refusal(conflict), f"{deal.reference} is over; {kept.reference} is cancelled by itself"

@@ -13,16 +13,14 @@ from campaigns.models import Campaign
 from campaigns.services import campaign_submit
 from orders.models import Deal
 from orders.services import deal_book, deal_cancel_at_seller
-from tasks_app.adcp.types import Seen, WireError
+from tasks_app.adcp.types import WireError
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.presenters import effects_of
 from tasks_app.approvals.services import DecisionRefusedError, approval_decide
 from tasks_app.desk.explain import explain
 from tasks_app.jobs import engine
 from tasks_app.jobs.actions import Done, WaitForApprovals, WaitForOperation
 from tasks_app.jobs.models import Job
 from tasks_app.jobs.worker import drain
-from tasks_app.lifecycle.models import AuditEntry
 from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.corrections import correction_arguments, correction_refusal
 from tasks_app.operations.dispatch import claim_one
@@ -33,9 +31,7 @@ from tasks_app.people.actors import actor_key
 from tests.campaigns.briefs import brief
 from tests.factories import approve_deal, make_advertiser, make_deal, make_user
 from tests.jobs.claiming import claim_step
-from tests.operations.making import observed
-from tests.orders.late import adopted, bought, cancellation, decide, ended, fresh, say
-from tests.orders.live import booked
+from tests.orders.late import bought, cancellation, decide, ended, fresh, kept, say
 from tests.orders.refusing import WORDS, correct, corrected, refuse, refused, refused_change
 
 pytestmark = pytest.mark.django_db
@@ -193,44 +189,10 @@ def test_a_refused_correction_is_free_to_be_made_again_a_standing_one_is_not() -
     assert correct(operation).pk != first.pk
 
 
-@pytest.fixture
-def taken() -> tuple[Deal, Operation]:
-    """A refused purchase of which the seller said later that it was made, and people kept that."""
+def test_what_was_kept_in_its_place_is_not_corrected() -> None:
     lost, operation = refused()
-    observed(
-        operation_id=operation.pk,
-        seen=Seen(kind="answer", status="completed", payload=bought(lost, "mb-2")),
-        channel="webhook",
-    )
-    decide("conflict", "reject")
-    return lost, operation
-
-
-def test_what_is_bought_by_now_is_not_corrected(taken: tuple[Deal, Operation]) -> None:
-    lost, operation = taken
-    kept = Deal.objects.get(follows=lost)
-    assert (kept.status, kept.media_buy_id) == ("booked", "mb-2")
-    with pytest.raises(SteeringRefusedError, match=f"{kept.reference} is in the place of .* buy twice"):
-        correct(operation)
-    assert Deal.objects.count() == 2
-
-
-def test_a_correction_that_failed_is_not_corrected_beside_what_is_bought_by_now() -> None:
-    """The first was corrected, that was refused as well, and what the first bought runs all the same."""
-    lost, first = refused()
-    second = correct(first)
-    decide("deal", "approve")
-    drain()
-    second = refuse(Operation.objects.get(pk=second.pk))
-    kept = adopted(lost, "mb-2")
-    with pytest.raises(SteeringRefusedError, match=f"{kept.reference} is in the place of .* buy twice"):
-        correct(second, **corrected(second, budget=13000))
-
-
-def test_what_was_adopted_in_its_place_is_not_corrected() -> None:
-    lost, operation = refused()
-    adopted(lost, "mb-2")
-    with pytest.raises(SteeringRefusedError, match="buy twice"):
+    kept(lost, "mb-2")
+    with pytest.raises(SteeringRefusedError, match="for the same order"):
         correct(operation)
 
 
@@ -238,7 +200,7 @@ def still_open(what: str) -> tuple[Deal, Operation]:
     """Refused as correctable, and yet what its seller can be asked for by nobody."""
     if what == "a purchase in whose place another deal is":
         deal, operation = refused()
-        adopted(deal)
+        kept(deal)
         return deal, operation
     deal, operation = refused_change()
     ending = deal_cancel_at_seller(deal=deal, actor="system", reason="No longer wanted")
@@ -254,56 +216,13 @@ NOT_ANEW = ("a purchase in whose place another deal is", "a change of a deal tha
 def test_correcting_is_offered_nowhere_where_it_is_refused(what: str) -> None:
     deal, operation = still_open(what)
     viewer = make_user("Ad Ops")
-    with pytest.raises(SteeringRefusedError, match=r"buy twice|nothing to change") as refusal:
+    with pytest.raises(SteeringRefusedError, match=r"for the same order|nothing to change") as refusal:
         correct(operation, viewer)
     assert correction_refusal(operation) == str(refusal.value)
     data = steering_data(operation, viewer)
     assert (data["correctable"], data["arguments"]) == (False, "")
     for named in (operation.reference, deal.reference):
         assert not any("correct" in one.does for one in explain(named, viewer).who), named
-
-
-def test_a_correction_is_not_approved_beside_what_was_adopted_meanwhile() -> None:
-    lost, operation = refused()
-    new = correct(operation)
-    kept = adopted(lost, "mb-2")
-    with pytest.raises(DecisionRefusedError, match="asked anew"):
-        decide("deal", "approve")
-    asked = Approval.objects.get(kind="deal", status="open")
-    assert kept.reference in effects_of(asked)["approve"]
-    with pytest.raises(DecisionRefusedError, match="buy twice"):
-        decide("deal", "approve")
-    decide("deal", "reject")
-    new.refresh_from_db()
-    assert new.status == "canceled"
-
-
-def test_an_approved_correction_is_not_booked_beside_what_was_adopted_meanwhile() -> None:
-    lost, operation = refused()
-    new = correct(operation)
-    decide("deal", "approve")
-    adopted(lost, "mb-2")
-    drain()
-    new.refresh_from_db()
-    assert (new.status, new.send_at) == ("canceled", None)
-    deal = Deal.objects.get(pk=new.subject_id)
-    assert deal.status == "cancelled"
-    assert "buy twice" in AuditEntry.objects.filter(entity_id=deal.pk).latest("seq").reason
-
-
-def test_a_correction_does_not_leave_beside_what_was_adopted_meanwhile() -> None:
-    lost, operation = refused()
-    new = correct(operation)
-    decide("deal", "approve")
-    drain()
-    adopted(lost, "mb-2")
-    assert claim_one(operation_id=new.pk) is None
-    with pytest.raises(DecisionRefusedError, match="buy twice"):
-        decide("deal", "approve")
-    decide("deal", "reject")
-    new.refresh_from_db()
-    assert (new.status, new.attempts) == ("canceled", 0)
-    assert Deal.objects.get(pk=new.subject_id).status == "cancelled"
 
 
 def test_a_refused_change_is_corrected_for_the_same_deal() -> None:
@@ -360,13 +279,3 @@ def test_only_what_is_correctable_and_over_is_corrected() -> None:
         correct(running)
     with pytest.raises(SteeringRefusedError, match="right"):
         correct(operation, make_user("Buyer"))
-
-
-def test_adopted_beside_the_deal_that_is_booked_itself_is_bought_twice() -> None:
-    deal = booked()
-    kept = adopted(deal, "mb-second")
-    asked = Approval.objects.get(kind="booked_differently", status="open", subject_id=kept.pk)
-    again = (
-        f"{deal.reference} is booked with {deal.media_buy_id}, and {kept.reference} was bought for it besides"
-    )
-    assert again in asked.evidence["bought_twice"]

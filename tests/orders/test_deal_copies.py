@@ -73,7 +73,7 @@ def test_only_an_ended_deal_of_ones_team_is_copied_once_by_a_buyer() -> None:
     with pytest.raises(ActRefusedError, match="no such deal"):
         copy_deal(deal_id=lost.pk, user=stranger, **dates)
     copy_deal(deal_id=lost.pk, user=make_user("Buyer"), **dates)
-    with pytest.raises(ActRefusedError, match="in the place of"):
+    with pytest.raises(ActRefusedError, match="for the same order"):
         copy_deal(deal_id=lost.pk, user=make_user("Buyer"), **dates)
     running = booked(lost.seller)
     with pytest.raises(ActRefusedError, match="only a deal that has ended"):

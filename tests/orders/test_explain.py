@@ -33,7 +33,7 @@ def test_a_deal_that_failed_and_was_bought_late_waits_for_people() -> None:
     deal, operation = booking()
     give_up(operation)
     say(operation, "completed", bought(deal))
-    asked = Approval.objects.get(kind="late_completion")
+    asked = Approval.objects.get(kind="unclaimed")
     viewer = make_user("Approver", name="able")
     assert fresh(deal).status == "failed"
 

@@ -217,7 +217,7 @@ def test_a_purchase_kept_after_it_was_given_up_is_still_theirs(asker: User) -> N
     deal, operation = purchased(asker)
     give_up(operation)
     say(operation, "completed", bought(deal))
-    decide("late_completion", "approve")
+    decide("unclaimed", "approve")
     kept = Deal.objects.get(follows=deal)
     compare(deal_locked(kept.pk), bought(kept, budget=13_000.0))
     assert (kept.media_buy_id, kept.requested_by) == (BUY, actor_key(asker))

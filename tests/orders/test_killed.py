@@ -27,7 +27,7 @@ def test_a_decision_about_a_late_purchase_is_whole_or_not_there(committed_db: Da
     with lives("decide_on") as die:
         for number in kill_points(every=3):
             deal, _ = late_and_given_up(number, user)
-            asked = Approval.objects.get(kind="late_completion", subject_id=deal.pk)
+            asked = Approval.objects.get(kind="unclaimed", subject_id=deal.pk)
             killed = die(number, asked.pk, user.pk, verdict)
             parts = effects(asked, deal)
             assert len(set(parts)) == 1, parts

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from orders.models import Deal
-from orders.questions import LATE
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app import clock
 from tasks_app.adcp.types import Seen
 from tasks_app.approvals.models import Approval
@@ -15,9 +15,6 @@ from tasks_app.approvals.presenters import effects_of
 from tasks_app.approvals.services import approvals_expire_due
 from tasks_app.jobs.models import Job, StepStatus
 from tasks_app.jobs.worker import drain
-from tasks_app.lifecycle.verify import verify_entity
-from tasks_app.operations.dispatch import claim_one
-from tasks_app.operations.models import Operation
 from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.publish import publish, publish_due
 from tests.operations.making import observed
@@ -27,10 +24,8 @@ from tests.orders.late import (
     bought,
     cancellation,
     decide,
-    ended,
     fresh,
     give_up,
-    ignored,
     overdue,
     say,
 )
@@ -70,7 +65,7 @@ def test_given_up_and_completed_before_it_was_told_is_still_a_persons() -> None:
     give_up(operation, published=False)
     say(operation, "completed", bought(deal))
     assert fresh(deal).status == "booking"
-    decide(LATE, "approve")
+    decide(UNCLAIMED, "approve")
     assert (fresh(deal).status, fresh(deal).media_buy_id) == ("booked", BUY)
     assert Deal.objects.count() == 1
 
@@ -81,7 +76,7 @@ def test_an_end_without_a_purchase_asks_nobody(end: str) -> None:
     overdue(operation)
     say(operation, end)
     assert fresh(deal).status == ("cancelled" if end == "canceled" else "failed")
-    assert not Approval.objects.filter(kind=LATE).exists()
+    assert not Approval.objects.filter(kind=UNCLAIMED).exists()
     assert not Approval.objects.filter(kind="overdue", status="open").exists()
 
 
@@ -91,85 +86,7 @@ def test_completed_after_somebody_kept_waiting_is_a_persons() -> None:
     decide("overdue", "approve")
     say(operation, "completed", bought(deal))
     assert fresh(deal).status == "booking"
-    assert Approval.objects.filter(kind=LATE, status="open").count() == 1
-
-
-def test_kept_after_giving_up_is_a_new_deal_that_follows_the_old() -> None:
-    deal, operation = booking()
-    give_up(operation)
-    say(operation, "completed", bought(deal))
-    decide(LATE, "approve")
-
-    kept = Deal.objects.get(follows=deal)
-    assert (kept.status, kept.media_buy_id, kept.campaign_id) == ("booked", BUY, deal.campaign_id)
-    assert list(deal.followers.all()) == [kept]
-    assert (fresh(deal).status, fresh(deal).media_buy_id) == ("failed", "")
-    for one in (deal, kept):
-        assert verify_entity("deal", one.pk).ok
-
-
-@pytest.mark.parametrize("given_up", [False, True])
-def test_cancelled_at_the_seller_by_an_operation_of_its_own(given_up: bool) -> None:
-    deal, operation = booking()
-    if given_up:
-        give_up(operation)
-    else:
-        overdue(operation)
-    say(operation, "completed", bought(deal))
-    decide(LATE, "reject")
-
-    sent = cancellation().request
-    assert (sent["media_buy_id"], sent["canceled"]) == (BUY, True)
-    ended(cancellation(), "completed", {"media_buy_id": BUY, "media_buy_status": "canceled"})
-    assert (fresh(deal).status, fresh(deal).media_buy_status) == (
-        "failed" if given_up else "cancelled",
-        "canceled",
-    )
-    assert not Approval.objects.filter(status="open").exists()
-
-
-@pytest.mark.parametrize("given_up", [False, True])
-@pytest.mark.parametrize("how", ["rejected", "given up", "ignored"])
-def test_a_cancellation_that_is_not_done_opens_the_question_again(given_up: bool, how: str) -> None:
-    deal, operation = booking()
-    if given_up:
-        give_up(operation)
-    else:
-        overdue(operation)
-    say(operation, "completed", bought(deal))
-    decide(LATE, "reject")
-    if how == "rejected":
-        ended(cancellation(), "rejected")
-    elif how == "ignored":
-        ignored(cancellation(), BUY)
-    else:
-        claim_one(operation_id=cancellation().pk)
-        give_up(cancellation())
-
-    decide(LATE, "approve")
-    assert Deal.objects.filter(media_buy_id=BUY, status="booked").count() == 1
-
-
-def test_what_names_no_media_buy_is_kept_and_flagged_for_what_is_missing() -> None:
-    deal, operation = booking()
-    overdue(operation)
-    say(operation, "completed", {"packages": []})
-    decide(LATE, "approve")
-    assert fresh(deal).differs
-
-
-@pytest.mark.parametrize("given_up", [False, True])
-def test_refusing_what_names_no_media_buy_calls_the_deal_off_as_it_says(given_up: bool) -> None:
-    deal, operation = booking()
-    (give_up if given_up else overdue)(operation)
-    say(operation, "completed", {"packages": []})
-    asked = Approval.objects.get(kind=LATE, status="open")
-    assert "has named no media buy that could be cancelled" in effects_of(asked)["reject"]
-    decide(LATE, "reject")
-    assert fresh(deal).status == ("failed" if given_up else "cancelled")
-    assert not Approval.objects.filter(status="open").exists()
-    assert not Operation.objects.filter(task_type="update_media_buy").exists()
-    assert verify_entity("deal", deal.pk).ok
+    assert Approval.objects.filter(kind=UNCLAIMED, status="open").count() == 1
 
 
 @pytest.mark.parametrize("given_up", [False, True])
@@ -184,11 +101,11 @@ def test_what_was_refused_without_a_name_is_put_to_people_when_it_has_one(
     later = clock.now() + timedelta(minutes=6)
     with clock.injected(lambda: later):
         assert publish_due(limit=10) == 1
-        decide(LATE, "reject")
+        decide(UNCLAIMED, "reject")
         assert comes(operation, bought(deal)) == "applied"
-    asked = Approval.objects.get(kind=LATE, status="open")
+    asked = Approval.objects.get(kind=UNCLAIMED, status="open")
     assert "could be cancelled" not in effects_of(asked)["reject"]
-    decide(LATE, verdict)
+    decide(UNCLAIMED, verdict)
     if verdict == "approve":
         assert Deal.objects.get(follows=deal).media_buy_id == BUY
     else:
@@ -202,7 +119,7 @@ def test_nobody_deciding_asks_again() -> None:
     late = clock.now() + timedelta(hours=25)
     with clock.injected(lambda: late):
         approvals_expire_due()
-    assert Approval.objects.filter(kind=LATE).count() == 2
+    assert Approval.objects.filter(kind=UNCLAIMED).count() == 2
     assert fresh(deal).status == "failed"
 
 

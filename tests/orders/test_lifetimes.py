@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 
 from orders.acts import deal_cancel_ask, deal_withdraw
-from orders.lifetimes import late_idle
 from orders.models import Deal
-from orders.questions import DIFFERENT, LATE
+from orders.questions import DIFFERENT
 from orders.seller_state import deal_follow
-from orders.services import deal_book, deal_withdraw_held, purchase_of
+from orders.services import deal_book, deal_withdraw_held, purchases_of
+from orders.unclaimed.question import UNCLAIMED
 from tasks_app import clock
 from tasks_app.approvals.kinds import kind_names, kind_of
 from tasks_app.approvals.models import Approval
-from tasks_app.approvals.presenters import effects_of
 from tasks_app.approvals.selectors import obstacle
-from tasks_app.approvals.services import DecisionRefusedError
 from tasks_app.approvals.subjects import questions_end_with_job
 from tasks_app.commands.models import Command
 from tasks_app.commands.questions import gates_ask_again
@@ -35,8 +33,8 @@ from tasks_app.sellers.trust import trust_locked, trust_withdraw
 from tests.factories import approve_deal, make_deal, make_line, make_user
 from tests.operations.making import give_back
 from tests.orders import live
-from tests.orders.asking import ASKED, asked, booked, purchased
-from tests.orders.late import BUY, adopted, bought, cancellation, decide, ended, fresh, give_up, overdue, say
+from tests.orders.asking import ASKED, asked, booked
+from tests.orders.late import BUY, bought, cancellation, decide, ended, fresh, overdue, say
 from tests.orders.live import packages, says
 from tests.support import undone
 
@@ -70,7 +68,7 @@ def its_subject_ends(first: Approval) -> None:
         assert change is not None
         trust_withdraw(change, actor="system")
     elif deal is not None and first.kind == "deal" and deal.status == "booking":
-        purchase = purchase_of(deal)  # approved, and found to be another before it left
+        purchase = purchases_of(deal).get()  # approved, and found to be another before it left
         operation_withdraw(operation=purchase, actor="system", reason="It is not to be bought", tell=True)
         publish(operation_id=purchase.pk)
     elif first.kind == "deal":
@@ -119,8 +117,8 @@ HAPPENS: dict[str, Callable[[Approval], None]] = {
 # seller also calls failed now. Each way in which these can end is tried below.
 STAYS = {("a contradiction", "it ends"), ("a late purchase", "it ends")}
 # What is about something that a seller holds, or that no job asked for alone, outlives the job.
-OUTLIVE = {DIFFERENT, LATE, "deal_change", "conflict", "seller_trust"}
-OUTLIVE |= {"overdue", "settle_by_hand", "answer", "runs_on"}
+OUTLIVE = {DIFFERENT, UNCLAIMED, "deal_change", "conflict", "seller_trust"}
+OUTLIVE |= {"overdue", "settle_by_hand", "answer"}
 
 
 def expected(what: str, kind: str, happening: str) -> str:
@@ -183,7 +181,7 @@ ENDS: dict[str, Callable[[Deal, Operation], object]] = {
     "the media buy is canceled": lambda deal, _op: _buy_says(deal, "canceled"),
     "the media buy is rejected": lambda deal, _op: _buy_says(deal, "rejected"),
     "the media buy runs": lambda deal, _op: _buy_says(deal, "active"),
-    "another deal holds the media buy": lambda deal, _op: adopted(deal),
+    "another deal holds the media buy": lambda deal, _op: live.booked(deal.seller, media_buy_id=BUY),
 }
 
 
@@ -197,7 +195,7 @@ def test_a_question_ends_with_its_subject_or_can_still_be_decided(what: str, how
     first = asked(what, make_user("Administrator"))
     deal, operation = deal_of(first), operation_of(first)
     assert deal is not None
-    ENDS[how](deal, operation or purchase_of(deal))
+    ENDS[how](deal, operation or purchases_of(deal).get())
     over = what == "a late purchase" and how in OVER
     assert outcome(first) == (NOBODY if over else SOMEBODY)
     first.refresh_from_db()
@@ -205,86 +203,6 @@ def test_a_question_ends_with_its_subject_or_can_still_be_decided(what: str, how
     if not over:
         decide(first.kind, "approve")
         assert outcome(first) == NOBODY
-
-
-# ---- a late purchase
-
-
-def late(*, lost: bool) -> tuple[Deal, Operation]:
-    """A purchase past its deadline, given up or not, that the seller has not ended yet."""
-    deal, operation = purchased(make_user("Buyer"))
-    (give_up if lost else overdue)(operation)
-    return fresh(deal), operation
-
-
-@pytest.mark.parametrize("lost", [True, False])
-@pytest.mark.parametrize("asked_before", [True, False])
-def test_a_late_purchase_that_another_deal_holds_is_nobodys(lost: bool, asked_before: bool) -> None:
-    deal, operation = late(lost=lost)
-    if asked_before:
-        say(operation, "completed", bought(deal))
-        assert Approval.objects.filter(kind=LATE, status="open").exists()
-    kept = adopted(deal)
-    if not asked_before:
-        say(operation, "completed", bought(deal))
-    assert not Approval.objects.filter(kind=LATE, status="open").exists()
-    deal.refresh_from_db()
-    kept.refresh_from_db()
-    assert (deal.status, deal.media_buy_id) == ("failed", "")
-    assert (kept.status, kept.media_buy_id) == ("booked", BUY)
-    assert not Operation.objects.filter(task_type="update_media_buy").exists()
-
-
-@pytest.mark.parametrize("first", ["completed", "cancelled"])
-def test_a_late_purchase_that_the_seller_cancelled_since_is_nobodys(first: str) -> None:
-    deal, operation = late(lost=False)
-    if first == "completed":
-        say(operation, "completed", bought(deal))
-    gone(deal, BUY)
-    if first == "cancelled":
-        say(operation, "completed", bought(deal))
-    live.withdraw_obsolete()
-    deal.refresh_from_db()
-    assert deal.status == "cancelled"
-    assert not Approval.objects.filter(kind=LATE, status="open").exists()
-    assert Deal.objects.count() == 1, "nothing is booked in its place"
-
-
-def test_a_late_purchase_told_as_cancelled_is_nobodys() -> None:
-    deal, operation = late(lost=True)
-    say(operation, "completed", {**bought(deal), "media_buy_status": "canceled"})
-    assert not Approval.objects.filter(kind=LATE).exists()
-
-
-def test_who_decides_at_that_moment_finds_it_gone() -> None:
-    """The deal that holds it came to it unseen: by another process, in the same moment."""
-    deal, operation = late(lost=True)
-    say(operation, "completed", bought(deal))
-    make_deal(seller=deal.seller, account=False)
-    Deal.objects.exclude(pk=deal.pk).update(media_buy_id=BUY)
-    assert late_idle(deal, purchase_of(deal))
-    for verdict in ("approve", "reject"):
-        if Approval.objects.filter(kind=LATE, status="open").exists():
-            with pytest.raises(DecisionRefusedError, match="gone"):
-                decide(LATE, verdict)
-    # Nothing was bought, cancelled or booked by it.
-    assert not Deal.objects.filter(status="booked").exists()
-    assert not Operation.objects.filter(task_type="update_media_buy").exists()
-
-
-def test_a_late_purchase_is_not_kept_beside_the_deal_in_its_place() -> None:
-    deal, operation = late(lost=True)
-    again = make_deal(seller=deal.seller, account=deal.account, follows=deal)
-    say(operation, "completed", bought(deal))
-    question = Approval.objects.get(kind=LATE, status="open")
-    assert again.reference in effects_of(question)["approve"]
-    with pytest.raises(DecisionRefusedError, match="buy twice"):
-        decide(LATE, "approve")
-    transition(again, "cancelled", actor="system", reason="Not wanted")
-    with pytest.raises(DecisionRefusedError, match="asked anew"):
-        decide(LATE, "approve")
-    decide(LATE, "approve")
-    assert Deal.objects.filter(media_buy_id=BUY, status="booked").exists()
 
 
 # ---- a departure

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from django.db import transaction
 
 from orders.acts import deal_cancel_ask
-from orders.models import Deal, DealMirror
-from orders.services import deal_cancel_at_seller
+from orders.models import Deal
 from tasks_app.approvals.models import Approval
-from tasks_app.lifecycle.imports import create_imported, import_record
 from tasks_app.notifications.models import Notification
 from tasks_app.operations.dispatch import claim_one, claim_sends
-from tasks_app.operations.models import Operation
 from tasks_app.operations.publish import publish_due
 from tasks_app.sellers.models import Seller
-from tests.factories import make_deal, make_user
+from tests.factories import make_user
 from tests.orders.asking import booked
 from tests.orders.late import cancellation, decide, fresh, say
 from tests.orders.live import booked as as_approved
@@ -80,45 +74,3 @@ def test_a_cancellation_that_the_seller_has_left_behind_asks_one_question() -> N
     decide(DIFFERENT, "reject")
     assert cancellation().pk != stop.pk
     assert cancellation().request["revision"] == 3
-
-
-def imported(**columns: Any) -> Deal:
-    """A deal that another system has brought so far."""
-    shape = make_deal()
-    known = {field.attname: getattr(shape, field.attname) for field in Deal._meta.concrete_fields}
-    fresh_id = {"id": Deal._meta.pk.get_default(), "reference": "DEAL-OLD", "version": 1}
-    deal = Deal(**{**known, **fresh_id, **columns})
-    with transaction.atomic():
-        row = import_record(source="legacy.db", actor="system", rows=1)
-        create_imported(deal, actor="system", reason="Imported", import_row=row)
-    return deal
-
-
-@pytest.mark.parametrize("end", ["rejected", "failed", "canceled"])
-@pytest.mark.parametrize(
-    ("status", "told", "warned"),  # "canceled?": and then a reading that told otherwise
-    [
-        ("failed", "active", 1),  # imported: no purchase of it was ever asked for here
-        ("completed", "active", 1),
-        ("cancelled", "active", 1),
-        ("cancelled", "", 1),
-        ("failed", "canceled", 0),
-        ("completed", "canceled", 0),
-        ("cancelled", "canceled", 0),
-        ("cancelled", "rejected", 0),
-        ("completed", "canceled?", 1),
-    ],
-)
-def test_what_runs_on_after_its_deal_and_is_not_cancelled_raises_an_alarm(
-    status: str, told: str, warned: int, end: str
-) -> None:
-    """Unless its seller says that it is gone, and has not told otherwise since."""
-    deal = imported(status=status, media_buy_id="mb-7", media_buy_status=told.rstrip("?"))
-    DealMirror.objects.create(deal=deal, older_reads=int(told.endswith("?")))
-    deal_cancel_at_seller(deal=deal, actor=make_user("Ad Ops"), reason="Given up last year")
-    operation = Operation.objects.get()
-    claim_one(operation_id=operation.pk)
-    say(operation, end, channel="reply")
-    publish_due(limit=5)
-    assert Operation.objects.get().published_at is not None
-    assert (fresh(deal).status, asked(), alarms()) == (status, [], warned)

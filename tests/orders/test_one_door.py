@@ -214,7 +214,7 @@ def test_it_comes_once() -> None:
         assert comes(operation, bought(deal), "poll") == "duplicate"
 
     assert fresh(deal).version == version
-    assert not Approval.objects.filter(kind="late_completion").exists()
+    assert not Approval.objects.filter(kind="unclaimed").exists()
 
 
 def test_a_name_that_another_deal_holds_is_not_taken_over() -> None:

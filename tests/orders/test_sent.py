@@ -20,7 +20,6 @@ from orders.models import Deal
 from orders.purchases import purchase_ask
 from orders.questions import ask_deal
 from orders.request_rules import OTHER_FORMS
-from orders.running_on import runs_on_ask
 from orders.sent import OUR_CONTEXT, OUR_PACKAGE_CONTEXT, TECHNICAL
 from orders.services import deal_book, deal_cancel_at_seller
 from tasks_app import clock
@@ -30,7 +29,6 @@ from tasks_app.approvals.models import Approval
 from tasks_app.approvals.plain import as_text
 from tasks_app.approvals.sent import leaves, sent_leaves
 from tasks_app.commands.kill_switch import kill_switch_set
-from tasks_app.lifecycle.transitions import transition
 from tasks_app.operations.continuation import Continuation
 from tasks_app.operations.models import Operation
 from tasks_app.people.models import Advertiser
@@ -154,16 +152,6 @@ def _change_answered() -> Continuation:
     return answered(operation, packages=[package], ext={"acme": {"kickback": "twice"}})
 
 
-def _runs_on() -> Operation:
-    """Its seller ended the deal, and the media buy is still there."""
-    deal = booked()
-    for status in ("delivering", "completed"):
-        transition(deal, status, actor="agent:seller", reason="Over")
-    runs_on_ask(deal, user=make_user("Buyer"), reason="It spends on")
-    decide("runs_on", "approve")
-    return Operation.objects.get(task_type="update_media_buy")
-
-
 def _stopped(ordered: Callable[[], Operation]) -> Operation:
     """Waits at the kill switch."""
     kill_switch_set(on=True, reason="A drill", actor="system")
@@ -188,7 +176,6 @@ SENT: dict[str, tuple[str, Callable[[], Operation | Continuation]]] = {
     "a cancellation": ("deal_change", _cancellation),
     "an answer about a purchase": ("answer", _purchase_answered),
     "an answer about a change": ("answer", _change_answered),
-    "a cancellation of what runs on": ("runs_on", _runs_on),
     "a purchase at the kill switch": ("kill_switch", _purchase_stopped),
     "a cancellation at the kill switch": ("kill_switch", _cancellation_stopped),
 }
@@ -207,18 +194,10 @@ def _different() -> str:
     return "mb-other"
 
 
-def _contradicted() -> str:
-    deal, operation = booking()
-    say(operation, "completed", bought(deal))
-    say(operation, "completed", bought(deal, "mb-second"), channel="webhook")
-    return "mb-second"
-
-
 # Answers by which a media buy is cancelled at its seller, in the words of who gives them.
 CANCELS: dict[str, tuple[str, Callable[[], str]]] = {
-    "late_completion": ("reject", _late),
+    "unclaimed": ("reject", _late),
     "booked_differently": ("reject", _different),
-    "conflict": ("approve", _contradicted),
 }
 
 
@@ -227,8 +206,6 @@ def _sent(what: str) -> tuple[Approval, dict[str, Any]]:
     kind, make = SENT[what]
     frozen = make()
     request = json.loads(frozen.request_text or "")
-    if kind == "runs_on":
-        del request["revision"]  # as it was read last when it leaves: readings go on while people read
     return Approval.objects.filter(kind=kind).latest("pk"), request
 
 

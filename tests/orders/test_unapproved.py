@@ -7,10 +7,10 @@ from django.test import Client
 from django.urls import reverse
 
 from campaigns.today.cards import departures
-from orders.adopt import media_buy_adopt
 from orders.api.serializers import DealSerializer
 from orders.evidence import deal_evidence
 from orders.models import Deal
+from orders.unclaimed.adopt import media_buy_adopt
 from tasks_app.approvals.models import Approval
 from tests.factories import make_account, make_advertiser, make_seller, make_user
 from tests.orders.late import decide

@@ -114,7 +114,7 @@ def _kept_late(who: User) -> Act:
     deal, operation = booking()
     give_up(operation)
     say(operation, "completed", bought(deal))
-    asked = Approval.objects.get(kind="late_completion", status="open")
+    asked = Approval.objects.get(kind="unclaimed", status="open")
     return lambda: approval_decide(approval_id=asked.pk, user=who, verdict="approve", comment="Ours.")
 
 

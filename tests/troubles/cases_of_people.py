@@ -16,7 +16,6 @@ from tasks_app.approvals.models import Approval
 from tasks_app.approvals.policy_escalation import approvals_escalate
 from tasks_app.approvals.services import (
     approval_decide,
-    approval_void,
     approvals_count_again,
     approvals_expire_due,
 )
@@ -35,9 +34,6 @@ from tasks_app.jobs.schedule import Schedule
 from tasks_app.jobs.schedules import schedules_start_due
 from tasks_app.jobs.worker import drain
 from tasks_app.operations.account_reads import accounts_read_due
-from tasks_app.operations.conflict import Conflict
-from tasks_app.operations.conflicts import conflicts_ask
-from tasks_app.operations.models import OperationStatus as S
 from tasks_app.operations.ordering import order_command, order_run
 from tasks_app.sellers.models import Account
 from tests.boundary.conftest import purchase, stopped
@@ -45,7 +41,7 @@ from tests.factories import approve_deal, decided_later, make_deal, make_team, m
 from tests.jobs.conftest import Bench
 from tests.jobs.test_endings import nested
 from tests.jobs.test_schedules import made
-from tests.operations.making import answer, fresh, see, stand
+from tests.operations.making import fresh
 from tests.orders.accounts import approved_deal, end, listed
 from tests.troubles.poisoning import PAST, Case, Tried, poison, sellers
 
@@ -64,18 +60,6 @@ def gates(**_: Any) -> Case:
     poison("tasks_app_command", row)
     gates_ask_again()
     return row, lambda: fresh(well).send_at
-
-
-def contradictions(**_: Any) -> Case:
-    """Two that nobody is asked about, one of them of no shape to be shown."""
-    for one in sellers():
-        see(stand(S.SUBMITTED, seller=one), answer("working", task_id="another"), "poll")
-    for asked in Approval.objects.filter(kind="conflict"):
-        approval_void(approval=asked, reason="Nobody is asked")
-    bad, well = Conflict.objects.order_by("pk")
-    Conflict.objects.filter(pk=bad.pk).update(first={})
-    conflicts_ask()
-    return bad.pk, lambda: Approval.objects.get(status="open").subject_id == well.pk
 
 
 def expiry(**_: Any) -> Case:
@@ -225,7 +209,6 @@ def proposals(**_: Any) -> Case:
 OF_PEOPLE: list[Tried] = [
     ("assistant_proposals_continued", "tasks_app.assistant.proposals", proposals),
     ("gates_opened", "tasks_app.commands.questions", gates),
-    ("conflicts_asked", "tasks_app.operations.conflicts", contradictions),
     ("approval_expiry", "tasks_app.approvals.services", expiry),
     ("approvals_counted", "tasks_app.approvals.services", counted),
     ("approval_escalation", "tasks_app.approvals.policy_escalation", escalation),

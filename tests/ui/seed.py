@@ -220,7 +220,7 @@ def _late_answer(agency: Agency) -> None:
     seen = Seen(kind="answer", status="completed", payload=payload, task_id=operation.task_id)
     observed(operation_id=operation.pk, seen=seen, channel="poll")
     publish(operation_id=operation.pk)
-    _dated(agency.question("halvorsen", "late_completion"))
+    _dated(agency.question("halvorsen", "unclaimed"))
 
 
 def _ostrom(agency: Agency) -> None:

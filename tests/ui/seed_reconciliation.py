@@ -115,9 +115,10 @@ def _buys(deal: Deal) -> list[Finding]:
             verdict=Verdict.BOUGHT_UNKNOWN,
             theirs="nrl-77120",
             status_there="active",
-            note=f"bought twice: the deal is booked as {deal.media_buy_id}",
+            note="it names a deal that does not exist",
             told=_BUY,
-            **ours,
+            team_id=deal.team_id,
+            account_id=deal.account_id,
         ),
         Finding(
             verdict=Verdict.EXTERNAL,

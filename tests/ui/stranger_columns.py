@@ -20,7 +20,7 @@ from django.db import models
 from psycopg import sql
 
 from campaigns.models import Campaign
-from orders.models import Deal, DealLine, DealMirror
+from orders.models import Deal, DealLine, DealMirror, UnclaimedBuy
 from tasks_app import clock
 from tasks_app.approvals.models import Approval
 from tasks_app.assistant.models import AssistantProposal, AssistantToolCall, AssistantTurn
@@ -136,6 +136,7 @@ COLUMNS_OF_OURS: dict[type[models.Model], set[str]] = {
         "confirmed_at",
         "dismissed_at",
     },
+    UnclaimedBuy: {"source", "amount", "opened_at", "closed_at", "outcome"},
     RowTrouble: {"work", "times", "first_at", "at", "again_at"},
     Campaign: {
         *("version", "status_since", "created_at", "reference", "name", "requested_by", "brief", "problems"),

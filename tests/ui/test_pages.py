@@ -54,7 +54,7 @@ def pages(agency: Agency) -> dict[str, str]:
         "deal": page_of(agency.question("tamarack-cobalt")),
         "approved": page_of(agency.question("halvorsen")),
         "differs": page_of(agency.question("lindqvist-norrland", "booked_differently")),
-        "late": page_of(agency.question("halvorsen", "late_completion")),
+        "late": page_of(agency.question("halvorsen", "unclaimed")),
         "overdue": page_of(Approval.objects.get(kind="overdue")),
     }
 
@@ -65,7 +65,7 @@ def test_every_page_renders_for_every_role_with_few_queries(
 ) -> None:
     client = client_of(role)
     for name, address in pages(agency).items():
-        with django_assert_max_num_queries(28):
+        with django_assert_max_num_queries(29):
             answer = client.get(address)
         assert answer.status_code == 200, name
         assert '<main id="main"' in answer.content.decode(), name

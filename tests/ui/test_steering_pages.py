@@ -276,10 +276,12 @@ def test_the_rail_counts_and_the_monitor_and_the_operation_lead_to_it(
 
 def test_a_kept_late_purchase_is_seen_on_both_deals(agency: Agency, client_of: ClientOf) -> None:
     lost = Deal.objects.get(pk=agency.deals["halvorsen"].pk)
-    late = agency.question("halvorsen", "late_completion")
+    late = agency.question("halvorsen", "unclaimed")
     transition(lost, "failed", actor="system", reason="Given up")
     transition(late, "approved", actor=agency.people["Approver"])
-    kept = deal_adopt(lost=lost, operation=purchase(agency, "halvorsen"), actor="system", approval=late)
+    kept = deal_adopt(
+        lost=lost, record=purchase(agency, "halvorsen").result or {}, actor="system", approval=late
+    )
     client = client_of("Buyer")
     assert f"It follows {lost.reference}" in read(client, page_of(kept))
     assert f"{kept.reference} holds media buy" in read(client, page_of(lost))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 OF_FIELDS: dict[str, tuple[str, ...]] = {
     "write rows; what they make of a media buy is what confirmation, matching and departures make": (
-        "orders.adopt.media_buy_adopt",
+        "orders.unclaimed.adopt.media_buy_adopt",
         "orders.booking.compare",
         "orders.booking.deal_adopt",
         "orders.booking.deal_confirm",
@@ -56,7 +56,6 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "tasks_app.sellers.heard.version_heard",
     ),
     "write rows; what they make of an answer is what canonical, differences, matching and partial make": (
-        "tasks_app.operations.conflicts.conflict_learnt",
         "tasks_app.operations.conflicts.conflict_open",
         "tasks_app.operations.converge.observe",
         "tasks_app.operations.converge.observe_many",
@@ -150,7 +149,6 @@ OF_FIELDS: dict[str, tuple[str, ...]] = {
         "orders.flights.request_passed",
         "orders.guards.has_active_account",
         "orders.guards.is_approved",
-        "orders.guards.is_bought_once",
         "orders.nameless.is_nameless",
         "orders.po_numbers.same_order",
         "orders.questions.deal_question",

@@ -120,8 +120,8 @@ end $$;
 create trigger fd_gate_passed before insert or update of overrides on public.tasks_app_command
   for each row when (new.overrides <> '[]') execute function public.fd_gate_passed();
 
--- A conflict opens unresolved, or waits behind an open one of its kind. Its resolution must match the decision of
--- its latest approval, and is never changed.
+-- A conflict opens unresolved, or resolved by the system with the reason why nobody decides on it. Its resolution
+-- must match the decision of its approval, and is never changed.
 create function public.fd_conflict_resolved() returns trigger language plpgsql as $$
 declare
   v_why text := '';
@@ -129,17 +129,21 @@ begin
   if not public.fd_by_application() then
     return new;
   end if;
-  if new.resolved_at is null then
-    if (new.resolution, new.resolved_by, new.waits_because) is distinct from ('', '', '')
+  if tg_op = 'UPDATE' and old.resolved_at is not null then
+    if (new.resolution, new.resolved_by, new.resolved_at, new.reason)
+         is distinct from (old.resolution, old.resolved_by, old.resolved_at, old.reason) then
+      v_why := 'how it was resolved is kept';
+    end if;
+  elsif new.resolved_at is null then
+    if (new.resolution, new.resolved_by) is distinct from ('', '')
        or new.reason <> (case when tg_op = 'INSERT' then '' else old.reason end) then
       v_why := 'what is open has no resolution';
     end if;
   elsif tg_op = 'INSERT' then
-    if (new.resolution, new.resolved_by, new.reason) is distinct from ('kept', 'system', '')
-       or new.waits_because = '' then
+    if (new.resolution, new.resolved_by) is distinct from ('kept', 'system') or new.reason = '' then
       v_why := 'nobody decided on it';
     end if;
-  elsif old.resolved_at is null then
+  else
     if not exists (
       select from (
         select a.id, a.status from public.tasks_app_approval a
@@ -151,10 +155,6 @@ begin
        where (asked.status, new.resolution) in (('approved', 'kept'), ('rejected', 'taken'))) then
       v_why := 'nobody decided on it so';
     end if;
-  elsif (new.resolution, new.resolved_by, new.resolved_at, new.reason)
-          is distinct from (old.resolution, old.resolved_by, old.resolved_at, old.reason)
-        or (old.waits_because <> '' and new.waits_because = '') then
-    v_why := 'how it was resolved is kept';
   end if;
   if v_why <> '' then
     perform public.fd_refuse('resolved', 'conflict', new.id, '', '', v_why, 'insufficient_privilege');
@@ -166,20 +166,3 @@ create trigger fd_conflict_resolved before insert or update on public.tasks_app_
 create trigger fd_resolved_at before insert or update of resolved_at on public.tasks_app_conflict
   for each row when (new.resolved_at is not null) execute function public.fd_resolved_at();
 
--- At commit: a conflict that opens again has an open approval.
-create function public.fd_conflict_asked() returns trigger language plpgsql as $$
-begin
-  if not exists (
-    select from public.tasks_app_conflict c where c.id = new.id and c.resolved_at is not null
-    union all
-    select from public.tasks_app_approval a
-     where a.kind = 'conflict' and a.subject_type = 'conflict' and a.subject_id = new.id and a.status = 'open') then
-    perform public.fd_refuse('resolved', 'conflict', new.id, '', '', 'it is open again and nobody is asked',
-                             'insufficient_privilege');
-  end if;
-  return null;
-end $$;
-create constraint trigger fd_conflict_asked after update on public.tasks_app_conflict
-  deferrable initially deferred for each row
-  when (old.resolved_at is not null and new.resolved_at is null and public.fd_by_application())
-  execute function public.fd_conflict_asked();

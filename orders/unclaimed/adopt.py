@@ -1,14 +1,12 @@
-"""A media buy that nobody here booked becomes a deal of ours: a recorded import, in its real status.
+"""Import of a media buy that was made without Flightdeck, as a deal in its real status.
 
-Nothing is sent by it: the seller runs it already. But nobody approved what it spends, or has spent: an
-approver, somebody else, accepts it or has it cancelled. From then on it is mirrored and compared as any
-other deal.
+Nothing is sent: the seller runs it already. Nobody has approved what it spends, so an approver, another
+person, accepts it or has it cancelled. It is then mirrored and compared like any other deal.
 Source: AdCP media-buy/specification "Account Ownership vs. Creation Surface".
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,11 +18,10 @@ from django.db import IntegrityError, transaction
 from orders.accounts import account_zone
 from orders.confirmation import confirmed_gross, mirror, record_confirmed
 from orders.evidence import as_text
-from orders.following import unnamed
-from orders.lifetimes import late_review
 from orders.mirror import mirror_read_now
 from orders.models import Deal, DealLine, DealStatus
 from orders.questions import ask_booked_differently
+from orders.successors import anonymous_name
 from orders.terms.compare import UNAPPROVED, differences, sorted_differences
 from orders.terms.matching import is_cancelled, packages_of
 from orders.terms.stated import MAX_IDENTITY, TOTAL, stated_terms
@@ -68,14 +65,11 @@ class _Line:
     end_at: datetime
 
 
-def media_buy_adopt(
-    *, account: Account, told: Mapping[str, Any], user: User, reason: str, in_place_of: Deal | None = None
-) -> Deal:
-    """The deal of a media buy as get_media_buys told it, in its real status, with a line per package.
+def media_buy_adopt(*, account: Account, told: Mapping[str, Any], user: User, reason: str) -> Deal:
+    """Return the deal of a media buy as get_media_buys states it, with a line per package.
 
-    Asked again it answers the deal there is. `in_place_of`: the deal of ours that it was bought for. Raises
-    AdoptionRefusedError: not the person's account, another brand's, over at the seller, or without what a
-    deal needs.
+    A repeated call returns the same deal. Raises AdoptionRefusedError if the account is not the person's, the
+    brand is another one, the media buy has ended, or something that a deal needs is missing.
     """
     if not visible(Account.objects.filter(pk=account.pk), user, team="advertiser__team").exists():
         raise AdoptionRefusedError("The account is none of your teams'.")
@@ -86,7 +80,7 @@ def media_buy_adopt(
         raise AdoptionRefusedError("The seller gives it no id that can be kept.")
     try:
         with transaction.atomic():
-            return _held(account, named) or _adopt(account, told, user, reason, in_place_of)
+            return _held(account, named) or _adopt(account, told, user, reason)
     except IntegrityError:  # somebody adopted it meanwhile
         held = _held(account, named)
         if held is None:
@@ -98,18 +92,16 @@ def _held(account: Account, named: str) -> Deal | None:
     """The account's deal that has a media buy. Raises AdoptionRefusedError where it is somebody else's."""
     held = Deal.objects.filter(seller=account.seller_id, media_buy_id=named).first()
     if held is not None and held.advertiser_id != account.advertiser_id:
-        whose = unnamed(held, team_id=account.advertiser.team_id)
+        whose = anonymous_name(held, team_id=account.advertiser.team_id)
         raise AdoptionRefusedError(f"It is the media buy of {whose} already.")
     return held
 
 
-def _adopt(
-    account: Account, told: Mapping[str, Any], user: User, reason: str, in_place_of: Deal | None
-) -> Deal:
-    currency = told.get("currency") or (in_place_of.currency if in_place_of else "")
+def _adopt(account: Account, told: Mapping[str, Any], user: User, reason: str) -> Deal:
+    currency = told.get("currency")
     if not isinstance(currency, str) or not money.is_currency(currency):
         raise AdoptionRefusedError("The seller states no currency for it.")
-    lines = _lines(told, currency, in_place_of)
+    lines = _lines(told, currency)
     gross = amount_of(sum(line.budget for line in lines))
     if any(line.start_at >= line.end_at for line in lines) or gross is None:
         raise AdoptionRefusedError("Its flight ends before it starts, or its budget is beyond all measure.")
@@ -122,24 +114,17 @@ def _adopt(
         advertiser=account.advertiser,
         seller=account.seller,
         account=account,
-        campaign_id=_campaign(in_place_of, account, currency),
-        follows=in_place_of,
         requested_by=actor_key(user),
         currency=currency,
         start_at=min(line.start_at for line in lines),
         end_at=max(line.end_at for line in lines),
-        zone=in_place_of.zone if in_place_of else account_zone(account),
-        reasons={
-            "adopted": reason,
-            "lines": [],
-            "passed_over": [],
-            **({"replaces": in_place_of.reference} if in_place_of else {}),
-        },
+        zone=account_zone(account),
+        reasons={"adopted": reason, "lines": [], "passed_over": []},
         created_at=now,
         status_since=now,
         **columns,
     )
-    rows = [_row(deal, line, position, in_place_of) for position, line in enumerate(lines, start=1)]
+    rows = [_row(deal, line, position) for position, line in enumerate(lines, start=1)]
     _compare(deal, rows, told, account)
     recorded = import_record(source=f"media buy of {account.seller.slug}", actor=user, rows=1)
     create_imported(
@@ -150,17 +135,9 @@ def _adopt(
         history=[{"media_buy": as_text(_facts(told))}],
     )
     DealLine.objects.bulk_create(rows)
-    late_review(deal)
     ask_booked_differently(deal)
     mirror_read_now(deal=deal)
     return deal
-
-
-def _campaign(bought_for: Deal | None, account: Account, currency: str) -> uuid.UUID | None:
-    """The campaign of the deal that it was bought for, where that is its advertiser's and in its currency."""
-    if bought_for is None or bought_for.advertiser_id != account.advertiser_id:
-        return None
-    return bought_for.campaign_id if bought_for.currency == currency else None
 
 
 def _compare(deal: Deal, lines: Sequence[DealLine], told: Mapping[str, Any], account: Account) -> None:
@@ -189,7 +166,7 @@ def _status(columns: Mapping[str, Any], start_at: datetime) -> DealStatus:
     return DealStatus.BOOKED if there == "paused" and start_at > clock.now() else status
 
 
-def _lines(told: Mapping[str, Any], currency: str, in_place_of: Deal | None) -> list[_Line]:
+def _lines(told: Mapping[str, Any], currency: str) -> list[_Line]:
     """Return a line per package. Packages without a budget share what the others leave of the total.
 
     A media buy whose packages are not listed has one line.
@@ -207,8 +184,8 @@ def _lines(told: Mapping[str, Any], currency: str, in_place_of: Deal | None) -> 
         _Line(
             package=package,
             budget=budgets[str(n)] or Decimal(0),
-            start_at=_moment("start_time", package, told, in_place_of.start_at if in_place_of else None),
-            end_at=_moment("end_time", package, told, in_place_of.end_at if in_place_of else None),
+            start_at=_moment("start_time", package, told),
+            end_at=_moment("end_time", package, told),
         )
         for n, package in enumerate(packages)
     ]
@@ -218,18 +195,16 @@ def _budget(package: Mapping[str, Any], currency: str) -> Decimal | None:
     return amount_of(package.get("budget")) if package.get("currency") in (None, currency) else None
 
 
-def _moment(
-    name: str, package: Mapping[str, Any], told: Mapping[str, Any], approved: datetime | None
-) -> datetime:
-    moment = parse_time(package.get(name)) or parse_time(told.get(name)) or approved
+def _moment(name: str, package: Mapping[str, Any], told: Mapping[str, Any]) -> datetime:
+    moment = parse_time(package.get(name)) or parse_time(told.get(name))
     if moment is None:
         raise AdoptionRefusedError(f"The seller states no {name.replace('_', ' ')} for it.")
     return moment
 
 
-def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> DealLine:
-    package, known = line.package, _approved(line.package, in_place_of)
-    product_id = str(package.get("product_id") or (known.product_id if known else ""))[:255]
+def _row(deal: Deal, line: _Line, position: int) -> DealLine:
+    package = line.package
+    product_id = str(package.get("product_id") or "")[:255]
     package_id = identity_of(package.get("package_id"), longest=MAX_IDENTITY) or ""
     rate = rate_of(package.get("bid_price"))
     targeting = package.get(TARGETING)
@@ -237,11 +212,9 @@ def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> De
         id=ids.new_id(),
         deal=deal,
         position=position,
-        channel=known.channel if known else "",
         product_id=product_id,
-        product_name=known.product_name if known else (product_id or package_id or _WHOLE),
+        product_name=product_id or package_id or _WHOLE,
         pricing_option_id=str(package.get("pricing_option_id") or "")[:255],
-        pricing_model=known.pricing_model if known else "",
         is_fixed=rate is None,
         rate=rate,
         budget=line.budget,
@@ -255,16 +228,6 @@ def _row(deal: Deal, line: _Line, position: int, in_place_of: Deal | None) -> De
         confirmed_end_at=line.end_at,
         confirmed_targeting=targeting if isinstance(targeting, dict) else None,
     )
-
-
-def _approved(package: Mapping[str, Any], in_place_of: Deal | None) -> DealLine | None:
-    """The line of the deal it was bought for that the package's context names, for what is not repeated."""
-    context = package.get("context")
-    try:
-        line_id = uuid.UUID(str(context.get("line_id"))) if isinstance(context, dict) else None
-    except ValueError:
-        return None
-    return DealLine.objects.filter(pk=line_id, deal=in_place_of).first() if line_id and in_place_of else None
 
 
 def _facts(told: Mapping[str, Any]) -> dict[str, Any]:
